@@ -8,7 +8,7 @@ import structlog
 
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers import admission, runs
-from fairlead.manifests.attempts import manifests_of
+from fairlead.manifests.attempts import demand_of
 from fairlead.model.nodes import Node
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord
@@ -204,9 +204,9 @@ def test_unreadable_plan_does_not_block_other_runs(platform: Platform, monkeypat
     unreadable, good = platform.submit(), platform.submit()
 
     def read(run: RunRecord, plan_record: PlanRecord) -> Any:
-        return 1 / 0 if run.id == unreadable.id else manifests_of(run, plan_record)
+        return 1 / 0 if run.id == unreadable.id else demand_of(run, plan_record)
 
-    monkeypatch.setattr(admission, "manifests_of", read)
+    monkeypatch.setattr(admission, "demand_of", read)
     platform.control().sync(set())
     assert [platform.state(run.id)[0] for run in (unreadable, good)] == ["queued", "pending"]
 

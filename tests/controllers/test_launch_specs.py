@@ -8,6 +8,8 @@ from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_spec, load_secret_values
 from fairlead.manifests.functions import RUN_TOKEN
 from fairlead.model import explanations
+from fairlead.model.nodes import PodRequest
+from fairlead.model.plans import Demand, RunResources
 from fairlead.model.quantities import Quantity
 from fairlead.model.records import PlanRecord, RunRecord, SecretRecord
 from fairlead.model.runs import LaunchSpec
@@ -23,12 +25,12 @@ HOME = "project/forest"
 
 
 def load(secrets: list[str] | None, *stored_records: Any) -> LaunchSpec:
-    """The launch spec of a run whose Secret has these keys. If None, the run has no Secret."""
+    """The launch spec of a run with these secrets, where a run token counts as one."""
     store, run = MemoryStore(), make(RunRecord, "r1", scope=HOME)
-    job: dict[str, Any] = {"kind": "Job", "metadata": {"name": "a"}, "spec": {"template": {"spec": {}}}}
-    secret = {"kind": "Secret", "metadata": {"name": "s"}, "data": dict.fromkeys(secrets or (), "")}
-    manifests = [job, *([secret] if secrets is not None else [])]
-    add_records(store, *make_scopes(), run, make(PlanRecord, "r1", plan={"manifests": manifests}), *stored_records)
+    names = tuple(name for name in secrets or () if name != RUN_TOKEN)
+    demand = Demand(PodRequest({}), RunResources(), secrets=names, needs_token=RUN_TOKEN in (secrets or ()))
+    plan_record = make(PlanRecord, "r1", plan={"manifests": []}, demand=demand)
+    add_records(store, *make_scopes(), run, plan_record, *stored_records)
     with store.reading() as tx:
         return load_launch_spec(tx, KEYRING, run)
 

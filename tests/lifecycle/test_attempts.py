@@ -19,7 +19,6 @@ from fairlead.lifecycle.attempts import (
 )
 from fairlead.model import explanations
 from fairlead.model.records import PlanRecord, RunRecord
-from fairlead.scheduling import quotas
 from tests.contracts.samples import NOW, make
 from tests.making import make_compute_resource, make_policy, make_request, plan
 
@@ -53,7 +52,7 @@ def run_failures(requested: dict[str, Any], *reasons: str, objects: tuple[Any, .
         list[int](),
         list[tuple[int, float]](),
     )
-    mem = quotas.count_resources(plan(requested, *objects).settings).mem_bytes
+    mem = make_plan_record(requested, *objects).demand.resources.mem_bytes
     for reason in reasons:
         decision = decide_next(
             make_run(len(memory_history) + 1, mem), reason, AttemptHistory(retry_policy, memory_history)
@@ -219,7 +218,7 @@ def test_the_number_of_memory_increases_is_limited() -> None:
 
 def test_grown_memory_stays_within_64_bits() -> None:
     requested = {"resources": {"mem": {"requests": "1Ei", "limits": "7Ei"}}, "on_oom": {"grow": 10}, "replicas": 4}
-    retry_policy, memory = retry_policy_of(requested), quotas.count_resources(plan(requested).settings).mem_bytes
+    retry_policy, memory = retry_policy_of(requested), make_plan_record(requested).demand.resources.mem_bytes
     decision = decide_next(make_run(mem=memory), "OOMKilled", AttemptHistory(retry_policy))
     assert isinstance(decision, NextAttempt)
     assert decision.mem_bytes < 2**63

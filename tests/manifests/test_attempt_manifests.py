@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from fairlead.manifests.attempts import manifests_of, render_attempt
+from fairlead.manifests.attempts import demand_of, manifests_of, name_of, render_attempt
 from fairlead.model.names import MAX_RUN_LENGTH, RUN_LABEL
 from fairlead.model.plans import Manifest
 from fairlead.model.records import RunRecord
 from fairlead.scheduling.pod_requests import read_pod_request
 from tests.contracts.samples import make
 from tests.lifecycle.test_attempts import make_plan_record
-from tests.making import CONTAINER, PYTHON, make_cluster, plan
+from tests.making import CONTAINER, PYTHON, make_cluster, make_request, plan
+from tests.manifests.demands import check_demand
 from tests.manifests.test_manifests import ALLOW_ALL, REQUESTS
 from tests.validity import check_manifests
 
@@ -33,7 +34,9 @@ FULL_REQUEST: dict[str, Any] = {
 
 def render(requested: dict[str, Any], attempt: int = 2, memory: int | None = None, **more: Any) -> tuple[Manifest, ...]:
     """The manifests for one of a run's attempts."""
-    return render_attempt(plan(requested, ALLOW_ALL, run_id=RUN, **more).manifests, RUN, attempt, memory)
+    function = make_request(**requested).function.name
+    run = make(RunRecord, RUN, function=function, attempt=attempt)
+    return render_attempt(plan(requested, ALLOW_ALL, run_id=RUN, **more).manifests, run, memory)
 
 
 def names_of(manifests: tuple[Manifest, ...]) -> list[tuple[str, str]]:
@@ -64,7 +67,7 @@ def test_attempts_without_a_memory_request_keep_their_resources() -> None:
 def test_rendering_an_attempt_does_not_change_the_plan() -> None:
     planned = plan(FULL_REQUEST, ALLOW_ALL, run_id=RUN)
     before = json.dumps(planned.manifests)
-    render_attempt(planned.manifests, RUN, 2, 6 * GI)
+    render_attempt(planned.manifests, make(RunRecord, RUN, attempt=2), 6 * GI)
     assert json.dumps(planned.manifests) == before
 
 
@@ -137,11 +140,23 @@ def test_an_unlimited_run_stays_unlimited(limits: dict[str, str]) -> None:
 
 def test_each_attempt_has_its_own_run_token() -> None:
     cluster = make_cluster(server_url="https://fairlead.example")
-    manifests = render_attempt(plan({"function": PYTHON}, cluster, run_id=RUN).manifests, RUN, 2)
+    run = make(RunRecord, RUN, attempt=2)
+    manifests = render_attempt(plan({"function": PYTHON}, cluster, run_id=RUN).manifests, run)
     secret = next(manifest for manifest in manifests if manifest["kind"] == "Secret")
     reference = next(env for env in container_of(manifests)["env"] if env["name"] == "FAIRLEAD_RUN_TOKEN")
     assert reference["valueFrom"]["secretKeyRef"]["name"] == secret["metadata"]["name"]
     assert check_manifests(list(manifests)) == []
+
+
+@pytest.mark.parametrize("requested", REQUESTS, ids=lambda requested: json.dumps(requested)[:60])
+def test_the_demand_of_an_attempt_contains_what_its_manifests_contain(requested: dict[str, Any]) -> None:
+    record = make_plan_record(requested, ALLOW_ALL)
+    memory, function = record.demand.resources.mem_bytes, make_request(**requested).function.name
+    for attempt, mem_bytes in ((1, memory), (2, memory), (3, 2 * memory)):
+        run = make(RunRecord, RUN, function=function, attempt=attempt, mem_bytes=mem_bytes)
+        manifests = manifests_of(run, record)
+        check_demand(manifests, demand_of(run, record))
+        assert name_of(run) == manifests[0]["metadata"]["name"]
 
 
 def test_manifests_of_a_run_are_those_of_its_current_attempt() -> None:

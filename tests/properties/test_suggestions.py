@@ -92,10 +92,9 @@ ALLOWANCES = st.lists(ALLOWANCE, max_size=2)
 def plan(request: RunRequest, nodes: NodeTable, allowances: Sequence[Allowance], cluster: str = "main") -> Plan:
     """The plan for a request, with quotas applied to its fit."""
     planned = plan_run(request, make_snapshot(cluster=cluster), "x", nodes=nodes)
-    return replace(
-        planned,
-        fit=quotas.apply_quotas(planned.fit, QuotaAmounts.of(quotas.count_resources(planned.settings)), allowances),
-    )
+    assert planned.demand is not None, planned.violations
+    fit = quotas.apply_quotas(planned.fit, QuotaAmounts.of(planned.demand.resources), allowances)
+    return replace(planned, fit=fit)
 
 
 def apply_suggestion(

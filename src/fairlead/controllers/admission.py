@@ -7,11 +7,10 @@ from functools import partial
 from fairlead.controllers.run_state import AdmissionPass, RunStateWriter, load_admission_pass
 from fairlead.controllers.work_queue import log_failures
 from fairlead.lifecycle.attempts import execution_of
-from fairlead.manifests.attempts import manifests_of
+from fairlead.manifests.attempts import demand_of, name_of
 from fairlead.model.nodes import PodRequest
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Notify, Store, Transaction
-from fairlead.scheduling.pod_requests import read_pod_request
 from fairlead.scheduling.queue_order import QUOTA, AdmissionSession, QueuedRun
 
 AddToQueue = Callable[[Executor, str], None]  # adds a run to a cluster's work queue
@@ -31,7 +30,7 @@ class Admissions:
         self.store, self.state_writer, self.executors = store, state_writer, executors
         self._start, self._add_to_queue = start, add_to_queue
         # Keyed by attempt, because the next attempt may request more memory.
-        self._pod_requests: dict[str, tuple[str, PodRequest]] = {}
+        self._pod_requests: dict[str, PodRequest] = {}
 
     def admit(self, now: datetime, limit: int, freed_scopes: Collection[str] | None = None) -> None:
         """Admit up to `limit` queued runs in queue order.
@@ -52,9 +51,13 @@ class Admissions:
             # A retried run has been waiting since its retry: the time that earlier attempts ran is not waiting time.
             queued = {
                 run.id: QueuedRun(
-                    run.id, name, pod_request, (now - (run.retry_at or run.created_at)).total_seconds(), run.scope
+                    run.id,
+                    name_of(run),
+                    pod_request,
+                    (now - (run.retry_at or run.created_at)).total_seconds(),
+                    run.scope,
                 )
-                for run, name, pod_request in self._read_pod_requests(tx, local)
+                for run, pod_request in self._load_pod_requests(tx, local)
             }
         local_ids = {run.id for run in local}
         # Cluster runs without a quota come first: work queues start them while the local runs start one by one.
@@ -104,8 +107,8 @@ class Admissions:
             admission_pass.count_admitted(run)
             self._add_to_queue(executor, run.id)
 
-    def _read_pod_requests(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, str, PodRequest]]:
-        """Yield runs with their names and pod requests, which are parsed once per attempt."""
+    def _load_pod_requests(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, PodRequest]]:
+        """Yield runs with their pod requests, which are loaded once per attempt."""
         # Only entries for runs that are still waiting are copied, so the cache does not keep growing.
         cached, self._pod_requests = self._pod_requests, {}
         for run in runs:
@@ -113,13 +116,12 @@ class Admissions:
             if execution in cached:
                 self._pod_requests[execution] = cached[execution]
             elif (plan := tx.get(PlanRecord, id=run.id)) is not None:
-                # A plan that cannot be parsed must not block the other runs. Loading it is not part of the
+                # An invalid plan must not block the other runs. Loading it is not part of the
                 # step: if the database is down, the pass fails once instead of logging a failure for each run.
-                step = partial(self._read_pod_request, run, execution, plan)
+                step = partial(self._store_pod_request, run, execution, plan)
                 log_failures(f"reading the pod request of run {run.id}", step)
             if execution in self._pod_requests:
-                yield (run, *self._pod_requests[execution])
+                yield run, self._pod_requests[execution]
 
-    def _read_pod_request(self, run: RunRecord, execution: str, plan: PlanRecord) -> None:
-        manifests = manifests_of(run, plan)
-        self._pod_requests[execution] = manifests[0]["metadata"]["name"], read_pod_request(manifests)
+    def _store_pod_request(self, run: RunRecord, execution: str, plan: PlanRecord) -> None:
+        self._pod_requests[execution] = demand_of(run, plan).pod_request

@@ -1,14 +1,15 @@
-"""Manifests for retries: the plan's manifests, with new names and the attempt's memory."""
+"""Manifests and demands for retries: those of the plan, with new names and the attempt's memory."""
 
 import marshal
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fairlead.lifecycle.attempts import RetryPolicy, execution_of
 from fairlead.manifests.volumes import SHARED
 from fairlead.model import names
-from fairlead.model.names import ATTEMPT, PREFIX, RUN_LABEL
-from fairlead.model.plans import Manifest
+from fairlead.model.names import ATTEMPT, RUN_LABEL
+from fairlead.model.plans import Demand, Manifest
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 from fairlead.model.records import PlanRecord, RunRecord
 
@@ -18,31 +19,44 @@ Json = dict[str, Any]
 def manifests_of(run: RunRecord, plan: PlanRecord) -> tuple[Manifest, ...]:
     """The manifests for a run's current attempt."""
     planned = tuple(plan.plan["manifests"])
+    return planned if run.attempt == 1 else render_attempt(planned, run, RetryPolicy.of(plan).memory_of(run))
+
+
+def demand_of(run: RunRecord, plan: PlanRecord) -> Demand:
+    """What a run's current attempt needs. Later attempts have their own label, and may have more memory."""
+    demand = plan.demand
     if run.attempt == 1:
-        return planned
-    return render_attempt(planned, run.id, run.attempt, RetryPolicy.of(plan).memory_of(run))
+        return demand
+    labels = {**demand.pod_request.labels, RUN_LABEL: names.label_value(execution_of(run.id, run.attempt))}
+    amounts = dict(demand.pod_request.amounts)
+    if amounts.get("memory"):
+        amounts["memory"] = RetryPolicy.of(plan).memory_of(run) * NANOS
+    return replace(
+        demand,
+        pod_request=replace(demand.pod_request, labels=labels, amounts=amounts),
+        resources=demand.resources._replace(mem_bytes=run.mem_bytes),
+    )
 
 
-def render_attempt(
-    manifests: Sequence[Manifest], run_id: str, attempt: int, memory: int | None = None
-) -> tuple[Manifest, ...]:
-    """The manifests for an attempt. `memory` is the request per pod; the limit grows in proportion.
+def name_of(run: RunRecord) -> str:
+    """The name of the Job or Deployment of a run's current attempt."""
+    # The execution ID is not used: run_name would hash it because of its hyphen, and the name would not show the run.
+    return names.run_name(run.function, run.id if run.attempt == 1 else f"{run.id}attempt{run.attempt}")
+
+
+def render_attempt(manifests: Sequence[Manifest], run: RunRecord, memory: int | None = None) -> tuple[Manifest, ...]:
+    """The manifests for a run's current attempt. `memory` is the request per pod; the limit grows in proportion.
 
     Also changes the names, references and labels in the planned manifests. Everything else stays the same.
     """
     # marshal copies ten times faster than deepcopy.
     copies: list[Manifest] = [marshal.loads(marshal.dumps(manifest)) for manifest in manifests]
-    meta = copies[0]["metadata"]
-    # The label contains a shortened name if the function's name is not a valid label value.
-    full_name = meta.get("annotations", {}).get(f"{PREFIX}/function-name")
-    function = full_name or meta["labels"][f"{PREFIX}/function"]
-    # The execution ID is not used: run_name would hash it because of its hyphen, and the name would not show the run.
-    old, new = meta["name"], names.run_name(function, f"{run_id}attempt{attempt}")
+    old, new = copies[0]["metadata"]["name"], name_of(run)
     renamed = {item["metadata"]["name"]: new + item["metadata"]["name"].removeprefix(old) for item in copies}
     pod = copies[0]["spec"]["template"]["spec"]
     _rename(copies, pod, renamed)
-    _label(copies, names.label_value(execution_of(run_id, attempt)))
-    _set_attempt(pod["containers"][0], attempt)
+    _label(copies, names.label_value(execution_of(run.id, run.attempt)))
+    _set_attempt(pod["containers"][0], run.attempt)
     if memory is not None:
         _set_memory(pod, memory)
     return tuple(copies)

@@ -17,7 +17,8 @@ def build_demand(draft: Draft) -> Demand:
     return Demand(
         pod_request=_build_pod_request(draft),
         resources=_count_resources(draft),
-        secrets=tuple(draft.secrets),
+        # A project secret with this name must not replace the run token.
+        secrets=tuple(name for name in draft.secrets if name != functions.RUN_TOKEN),
         # Other executors use no images.
         pull_secrets=tuple(draft.pull_secrets) if is_kubernetes else (),
         needs_token=draft.calls_back,

@@ -2,11 +2,11 @@
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from fairlead.model import names
-from fairlead.model.names import BOOTSTRAP, SECRET_NAME
+from fairlead.model.names import BOOTSTRAP
 from fairlead.model.plans import FunctionCall, Manifest
 from fairlead.resolution.drafts import Draft
 
@@ -96,17 +96,6 @@ def measure_code(draft: Draft) -> int:
     code = draft.snapshot.code
     # Kubernetes counts binaryData before base64 encoding.
     return sum(map(len, _render_program(draft).values())) + (len(code.archive) if code else 0)
-
-
-def read_secret_names(manifests: Sequence[Manifest]) -> set[str]:
-    """The names of the secrets that a run uses, except image pull secrets."""
-    manifests_of_secrets = [manifest for manifest in manifests if manifest["kind"] == "Secret"]
-    own = [
-        manifest["data"]
-        for manifest in manifests_of_secrets
-        if SECRET_NAME not in manifest["metadata"].get("annotations", {})
-    ]
-    return {name for data in own for name in data} - {RUN_TOKEN}
 
 
 def available_bytes(program: Manifest) -> int:

@@ -175,6 +175,12 @@ class Demand:
         """The project's shared volumes that the run mounts."""
         return self.pod_request.claims
 
+    @property
+    def uses(self) -> set[str]:
+        """The project's secrets and volumes that the run uses, as `secret/name` and `volume/name`."""
+        secrets = {f"secret/{name}" for name in (*self.secrets, *self.pull_secrets)}
+        return secrets | {f"volume/{name}" for name in self.volumes}
+
 
 @dataclass(frozen=True)
 class Plan:

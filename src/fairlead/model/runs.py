@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from fairlead.model.nodes import QueuePosition
-from fairlead.model.plans import Manifest
+from fairlead.model.plans import Demand, Manifest
 from fairlead.model.records import VolumeRecord
 
 JSON = dict[str, Any]
@@ -52,6 +52,7 @@ class LaunchSpec:
     project: str
     name: str  # the name of the first manifest, which is the Job or Deployment
     manifests: tuple[Manifest, ...]
+    demand: Demand
     code: bytes = b""
     volumes: Mapping[str, VolumeRecord] = field(default_factory=dict)  # shared volumes by name
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)

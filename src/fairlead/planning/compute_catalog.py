@@ -10,7 +10,6 @@ from fairlead.model.plans import Plan, Violation
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 from fairlead.planning.plan import NO_RUN, plan_run
 from fairlead.resolution.drafts import Snapshot
-from fairlead.scheduling.pod_requests import read_pod_request
 
 # A plan needs a function, but the function does not affect the result.
 PLACEHOLDER_FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -43,9 +42,9 @@ def _plan(fields: Mapping[str, str], snapshot: Snapshot) -> PodRequest | Violati
     if violations := [violation for violation in plan.violations if not _is_resolved_by_users(violation)]:
         # A violation about the compute resource is more useful than one about the action.
         return min(violations, key=lambda violation: violation.path == "action")
-    if not plan.manifests:  # users must set more values, but these do not change the pod's resources
+    if plan.demand is None:  # users must set more values, but these do not change the pod's resources
         plan = _plan_without_rules(request, snapshot)
-    return read_pod_request(plan.manifests) if plan.manifests else plan.violations[0]
+    return plan.violations[0] if plan.demand is None else plan.demand.pod_request
 
 
 def _is_resolved_by_users(violation: Violation) -> bool:

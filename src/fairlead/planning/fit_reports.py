@@ -16,7 +16,7 @@ from fairlead.model.scopes import Cluster
 from fairlead.planning.capacity import gpu_type_of, group_of
 from fairlead.scheduling import evaluation, quotas, selectors
 from fairlead.scheduling.filters import NodeFilter, place
-from fairlead.scheduling.pod_requests import read_pod, read_pod_request
+from fairlead.scheduling.pod_requests import read_pod
 from fairlead.scheduling.quotas import Allowance, QuotaAmounts
 from fairlead.scheduling.readers import ENDED
 from fairlead.scheduling.reasons import format_list
@@ -188,10 +188,10 @@ def build_report(
 ) -> FitReport:
     """The report on a plan, with reasons for the closest nodes or for all nodes."""
     changes = cluster.changes
-    if plan.violations:
+    if plan.violations or plan.demand is None:
         return replace(report_violations(plan), what_if=changes)
-    pod_request, table = read_pod_request(plan.manifests), cluster.table
-    load = QuotaAmounts.of(quotas.count_resources(plan.settings))
+    pod_request, table = plan.demand.pod_request, cluster.table
+    load = QuotaAmounts.of(plan.demand.resources)
     fit = quotas.apply_quotas(evaluation.evaluate(pod_request, table, autoscaled=autoscaled), load, allowances)
     # The verdict includes quotas: a run that would exceed a quota cannot start now, even if nodes are free.
     room = count_fitting_runs(pod_request, table) if fit.verdict == evaluation.NOW else 0

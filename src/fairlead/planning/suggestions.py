@@ -18,7 +18,7 @@ from fairlead.planning.plan import NO_RUN, plan_run
 from fairlead.resolution.drafts import Snapshot
 from fairlead.scheduling import evaluation, quotas
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import PODS, read_pod_request
+from fairlead.scheduling.pod_requests import PODS
 from fairlead.scheduling.quotas import UNITS, Allowance, QuotaAmounts, QuotaHolder
 from fairlead.scheduling.reasons import SIZES, describe_amount, name_resource, resource_path
 
@@ -274,12 +274,8 @@ class _SuggestionSearch:
 
 def _plan_request(request: RunRequest, snapshot: Snapshot) -> _PlannedRequest | None:
     """Plan a request; None if it is rejected."""
-    plan = plan_run(request, snapshot, NO_RUN)
-    return (
-        _PlannedRequest(read_pod_request(plan.manifests), QuotaAmounts.of(quotas.count_resources(plan.settings)))
-        if plan.manifests
-        else None
-    )
+    demand = plan_run(request, snapshot, NO_RUN).demand
+    return None if demand is None else _PlannedRequest(demand.pod_request, QuotaAmounts.of(demand.resources))
 
 
 def _runs_now(planned: _PlannedRequest, nodes: NodeTable, allowances: Sequence[Allowance]) -> bool:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairlead.model.assets import Quota, ScopeUsage
-from fairlead.model.columns import MAX_INTEGER
-from fairlead.model.plans import Fit, RunResources, Setting
+from fairlead.model.plans import Fit, RunResources
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.records import RunRecord
 from fairlead.scheduling.evaluation import LATER, NOW
@@ -145,18 +144,6 @@ class QuotaShortage(NamedTuple):
         return f"; run {largest.name} uses {_format_bare(self.part, getattr(largest.usage, self.part))}"
 
 
-def count_resources(settings: Iterable[Setting]) -> RunResources:
-    """The requested resources of a run with these settings."""
-    values: Mapping[str, Any] = {setting.path: setting.value for setting in settings}
-    pods = values.get("replicas") or 1
-    cpu, mem = (values.get(f"resources.{name}.requests") or Quantity(0) for name in ("cpu", "mem"))
-    return RunResources(
-        gpus=(values.get("resources.gpu.devices") or 0) * pods,
-        cpu_millicores=_clamp(cpu.times(pods, step_nanos=MILLICORE).nanos // MILLICORE),
-        mem_bytes=_clamp(mem.times(pods, step_nanos=NANOS).nanos // NANOS),
-    )
-
-
 def sum_usage(tallies: Iterable[tuple[RunResources, int]]) -> ScopeUsage:
     """The total usage of runs, given as pairs of resources and the number of runs with these resources."""
     counted = list(tallies)
@@ -221,8 +208,3 @@ def _format_bare(part: str, amount: int) -> str:
 
 def _noun(part: str, amount: int) -> str:
     return NOUNS[part] + "s" * (part != "mem" and amount * UNITS[part] != NANOS)
-
-
-def _clamp(number: int) -> int:
-    """The number, limited to what a database column can store."""
-    return min(number, MAX_INTEGER)

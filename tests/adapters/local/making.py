@@ -87,12 +87,13 @@ def make_launch_spec(
         project=project,
     )
     planned = plan_run(make_request(**request), snapshot, run_id)
-    assert not planned.violations, "; ".join(map(str, planned.violations))
+    assert planned.demand is not None, "; ".join(map(str, planned.violations))
     return LaunchSpec(
         run_id=run_id,
         project=project,
         name=planned.manifests[0]["metadata"]["name"],
         manifests=planned.manifests,
+        demand=planned.demand,
         code=code,
         volumes={name: make_volume(volume_id, name) for name, volume_id in (shared or {}).items()},
         secrets=secrets or {},

@@ -24,7 +24,6 @@ from fairlead.adapters.logs import Masker
 from fairlead.backoff import Backoff
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.outcomes import find_peaks
-from fairlead.manifests.functions import read_secret_names
 from fairlead.model.names import RUN_LABEL
 from fairlead.model.nodes import NodeTable
 from fairlead.model.project_objects import Connection
@@ -125,8 +124,7 @@ class KubernetesExecutor:
         if released or self.outcomes.load(launch.run_id) is not None:
             return
         self._require_retry_time(launch.run_id)
-        secret_names = read_secret_names(launch.manifests)
-        self._secrets[launch.run_id] = tuple(value for name, value in launch.secrets.items() if name in secret_names)
+        self._secrets[launch.run_id] = tuple(launch.secrets[name] for name in launch.demand.secrets)
         try:
             for main in self.starter.start(launch):
                 # Store the object at once: until the watch reports it, `observe` would find no run. This sends no

@@ -221,16 +221,11 @@ def _fill(manifest: JSON, launch: LaunchSpec) -> JSON:
         room = available_bytes(manifest)
         if len(launch.code) <= room:
             return {**manifest, "binaryData": {ARCHIVE: _encode(launch.code)}}
-        if not _calls_back(launch):  # if it does, the pod downloads the code from the server
+        if not launch.demand.needs_token:  # if it does, the pod downloads the code from the server
             message = f"its code is {len(launch.code)} bytes long, but a run's ConfigMap holds at most {room}"
             hint = "move data from the code to a volume, or ask an administrator to set the cluster's server_url"
             raise StartFailed(f"{message}: {hint}")
     return manifest
-
-
-def _calls_back(launch: LaunchSpec) -> bool:
-    container = launch.manifests[0]["spec"]["template"]["spec"]["containers"][0]
-    return any(env["name"] == "FAIRLEAD_SERVER" for env in container.get("env", ()))
 
 
 def _render_shared(launch: LaunchSpec, name: str, namespace: str, labels: JSON) -> JSON:

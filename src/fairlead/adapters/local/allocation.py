@@ -20,7 +20,6 @@ from fairlead.manifests.functions import COMMAND
 from fairlead.model.names import BOOTSTRAP, HOME
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import LaunchSpec
-from fairlead.scheduling.pod_requests import read_pod_request
 
 # Runs inherit only these variables from the server's environment: search paths, locale and certificates.
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -79,7 +78,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
     pod = job["spec"]["template"]["spec"]
     container = pod["containers"][0]
     isolated, folder = machine.isolation_error is None, allocation.folder
-    pod_request, limits = read_pod_request(launch.manifests), container.get("resources", {}).get("limits", {})
+    limits = container.get("resources", {}).get("limits", {})
     argv = [*container.get("command", ()), *container.get("args", ())]
     own_path = any(env["name"] == "PATH" for env in container.get("env", ()))
     if argv[:1] == [COMMAND[0]] and not own_path:  # if the run sets PATH, it selects its own Python
@@ -110,7 +109,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
         serves=is_served(launch),
         port=allocation.port,
         nvml=_find_nvml() if allocation.devices else None,
-        amounts=dict(pod_request.amounts),
+        amounts=dict(launch.demand.pod_request.amounts),
     )
 
 
@@ -132,13 +131,6 @@ def write_code(launch: LaunchSpec, folder: Path) -> None:
 def is_served(launch: LaunchSpec) -> bool:
     """Whether the run serves requests until it is stopped."""
     return bool(launch.manifests[0]["kind"] == "Deployment")
-
-
-def read_call(launch: LaunchSpec) -> Json:
-    """Return the call that the bootstrap of a Python function executes."""
-    program = next(item for item in launch.manifests if item["kind"] == "ConfigMap")
-    call: Json = json.loads(program["data"]["call.json"])
-    return call
 
 
 def map_gid(project: str, gid: int) -> int:
@@ -173,8 +165,8 @@ def _listen_environment(launch: LaunchSpec, allocation: Allocation, *, isolated:
 
 
 def _require_jupyterlab(launch: LaunchSpec, runtime: Runtime) -> None:
-    call = read_call(launch)
-    if call["action"] == "workspace" and not call["command"] and not runtime.has("jupyterlab"):
+    call = launch.demand.call
+    if call is not None and call.action == "workspace" and not call.command and not runtime.has("jupyterlab"):
         message = f"JupyterLab is not installed for {runtime.python}"
         raise StartFailed(message, "install it with pip install jupyterlab, or set the function's command")
 
@@ -222,8 +214,7 @@ def _find_source(launch: LaunchSpec, volume: Json, allocation: Allocation) -> Pa
     if "configMap" in volume:
         message = f"config map {volume['configMap']['name']} not found: local execution does not support config maps"
         raise StartFailed(message, "use a secret, a shared volume or a Kubernetes cluster")
-    own_claims = {item["metadata"]["name"] for item in launch.manifests if item["kind"] == "PersistentVolumeClaim"}
-    if claim is not None and claim not in own_claims:
+    if claim in launch.demand.volumes:
         if claim not in launch.volumes:
             raise StartFailed(f"volume {claim} not found", "create it with fairlead volumes create")
         return allocation.volumes / launch.volumes[claim].id
@@ -258,7 +249,7 @@ def allocate(launch: LaunchSpec, folder: Path, volumes: Path, machine: Machine, 
     cpus = sorted(machine.cpus, key=used_cpus.count)[:cores] if cores < len(machine.cpus) else []
     used_gpus = {device for spec in active for device in spec.devices}
     free = [gpu.id for gpu in machine.gpus if gpu.id not in used_gpus]
-    requested = read_pod_request(launch.manifests).amounts.get(GPU, 0) // NANOS
+    requested = launch.demand.pod_request.amounts.get(GPU, 0) // NANOS
     if requested > len(free):
         raise Unavailable(f"needs {requested} GPUs; {len(free)} of {len(machine.gpus)} free")
     devices = free[:requested]
@@ -294,7 +285,7 @@ def make_traversable(folder: Path) -> None:
 
 def _find_port(launch: LaunchSpec, pod: dict[str, Any], active: Collection[Spec]) -> int | None:
     """Return the port on which a command listens; None for runs without a port."""
-    if not is_served(launch) or not read_call(launch)["command"]:
+    if not is_served(launch) or launch.demand.call is None or not launch.demand.call.command:
         return None
     requested = next((port["containerPort"] for port in pod["containers"][0].get("ports", ())), None)
     return sampling.choose_port(launch, requested, active)

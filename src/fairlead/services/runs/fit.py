@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fairlead.errors import NotFound, Unavailable
 from fairlead.lifecycle.attempts import execution_of, is_paused
-from fairlead.manifests.attempts import manifests_of
+from fairlead.manifests.attempts import demand_of
 from fairlead.model import explanations
 from fairlead.model.columns import Condition
 from fairlead.model.names import run_name
@@ -27,7 +27,6 @@ from fairlead.planning.suggestions import OtherProject
 from fairlead.ports import Executor, Executors
 from fairlead.scheduling import evaluation, quotas
 from fairlead.scheduling.evaluation import LATER, NOW
-from fairlead.scheduling.pod_requests import read_pod_request
 from fairlead.scheduling.queue_order import (
     ADMITTED,
     COUNTED_BY,
@@ -207,8 +206,8 @@ class FitChecks:
             context = self.snapshots.load(unit, scope, request)
             # The request is planned without nodes, so that "never fits" is a result, not a violation.
             plan = plan_run(request, context.snapshot, unit.make_id())
-            requested = QuotaAmounts.of(quotas.count_resources(plan.settings))
-            allowances = () if plan.violations else load_allowances(unit, scope, requested)
+            requested = QuotaAmounts() if plan.demand is None else QuotaAmounts.of(plan.demand.resources)
+            allowances = () if plan.demand is None else load_allowances(unit, scope, requested)
             cluster = context.snapshot.cluster
             executor = self.executors.find(cluster)
             table = None if executor is None else find_visible_nodes(unit, executor)
@@ -316,7 +315,7 @@ class Explanations:
         fit, load = Fit(), quotas.amounts_of(run)
         if nodes is not None:
             nodes = nodes.without(run.id)  # some of its pods may already be scheduled
-            pod_request = read_pod_request(manifests_of(run, record))
+            pod_request = demand_of(run, record).pod_request
             fit = evaluation.evaluate(pod_request, nodes, autoscaled=context.snapshot.cluster.autoscaled)
         # A run assigned to a server already counts toward its quotas. A changed run would go to the end of the queue.
         queued = () if run.server_id is not None else load_allowances(unit, run.scope, load, before=run.queue_key)

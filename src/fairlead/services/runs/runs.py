@@ -17,7 +17,7 @@ from fairlead.model import explanations
 from fairlead.model.columns import Condition, Page
 from fairlead.model.nodes import NodeTable
 from fairlead.model.parsing import short_repr, violations_of
-from fairlead.model.plans import Fit, Plan, Suggestion, Violation
+from fairlead.model.plans import Demand, Fit, Plan, Suggestion, Violation
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord, ScheduleRecord
 from fairlead.model.requests import Function, RunRequest, merge_patch
 from fairlead.model.runs import FINAL, State
@@ -50,7 +50,13 @@ PLAN_TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)  # run ID a
 
 
 def build_run_record(
-    unit: UnitOfWork, run_id: str, scope: str, request: RunRequest, plan: Plan, context: PlanningContext
+    unit: UnitOfWork,
+    run_id: str,
+    scope: str,
+    request: RunRequest,
+    plan: Plan,
+    demand: Demand,
+    context: PlanningContext,
 ) -> RunRecord:
     """Build the record of a planned run."""
     values = {setting.path: setting.value for setting in plan.settings}
@@ -73,11 +79,11 @@ def build_run_record(
         compute_resource_revision=None if resource is None else resource.revision,
         template=template,
         template_id=None if started_from is None else started_from.id,
-        uses=sorted(_uses_of(values)),  # a volume cannot be deleted while an active run uses it
+        uses=sorted(demand.uses),  # a volume cannot be deleted while an active run uses it
         priority=request.priority or 0,
         queue_key=queue_key(run_id, request.priority or 0),
         idle_seconds=None if (idle := values.get("idle_timeout")) is None else int(idle),
-        **quotas.count_resources(plan.settings)._asdict(),
+        **demand.resources._asdict(),
     )
 
 
@@ -85,19 +91,6 @@ def _cluster_of(unit: UnitOfWork, context: PlanningContext) -> str | None:
     """Return the cluster that a run was planned for; None if the project is not in a cluster."""
     scope = context.snapshot.cluster.scope
     return scope if scope in unit.organization.clusters else None
-
-
-def _uses_of(values: dict[str, Any]) -> set[str]:
-    """Return the project's volumes and secrets that a run uses."""
-    prefixes = ("secrets.", "function.pull_secrets.")
-    used = {f"secret/{value}" for path, value in values.items() if path.startswith(prefixes)}
-    for path, value in values.items():
-        section, _, part = path.partition(".")
-        if section == "volumes" and part.endswith(".spec.claim_name"):
-            used.add(f"volume/{value}")
-        elif section == "volumes" and value == "secret" and part.endswith(".volume_type"):
-            used.add(f"secret/{values[path.removesuffix('volume_type') + 'spec.name']}")
-    return used
 
 
 @dataclass(frozen=True)
@@ -263,7 +256,7 @@ class Runs:
         if planned.plan.violations or demand is None:
             raise RequestRejected(planned.plan.violations)
         record = self._describe_wait(
-            build_run_record(unit, planned.run_id, scope, request, planned.plan, planned.context), planned
+            build_run_record(unit, planned.run_id, scope, request, planned.plan, demand, planned.context), planned
         )
         record = replace(record, schedule=schedule)
         unit.add(record, "run", record.id, scope)
@@ -292,8 +285,8 @@ class Runs:
         nodes = self.suggestions.nodes_of(unit, context)
         plan = plan_run(request, context.snapshot, run_id, nodes=nodes)
         # Suggestions are about free capacity, so they do not help a request with other violations.
-        if with_suggestions and (plan.manifests or plan.fit.verdict == "never"):
-            plan = self._add_suggestions(unit, scope, request, plan, context, nodes)
+        if with_suggestions and plan.demand is not None:
+            plan = self._add_suggestions(unit, scope, request, plan, plan.demand, context, nodes)
         violations = [_report_unknown_function(unit, scope, request, violation) for violation in plan.violations]
         plan = replace(plan, violations=(*violations, *_check_code(unit, scope, request, plan, context)))
         data = explanations.to_data(plan)
@@ -306,11 +299,12 @@ class Runs:
         scope: str,
         request: RunRequest,
         plan: Plan,
+        demand: Demand,
         context: PlanningContext,
         nodes: NodeTable | None,
     ) -> Plan:
         """Apply quotas and the queue to the plan's fit, and add suggestions if the run cannot start now."""
-        requested = QuotaAmounts.of(quotas.count_resources(plan.settings))
+        requested = QuotaAmounts.of(demand.resources)
         # IDs begin with the current time, so this is the position that a run submitted now would get.
         key = queue_key(unit.make_id(), request.priority or 0)
         allowances = load_allowances(unit, scope, requested, before=key)
