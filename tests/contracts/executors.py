@@ -86,8 +86,8 @@ class MemoryExecutor:
 
     def start(self, launch: LaunchSpec) -> None:
         """Start the run. Idempotent."""
-        self._call("start", launch.run_id)
-        if launch.run_id in self.runs:
+        self._call("start", launch.execution_id)
+        if launch.execution_id in self.runs:
             return
         self.volumes |= {volume.id for volume in launch.volumes.values()}
         claims = [
@@ -97,9 +97,11 @@ class MemoryExecutor:
         ]
         manifest_names = [manifest["metadata"]["name"] for manifest in launch.manifests]
         missing = [claim for claim in claims if claim not in (*manifest_names, *launch.volumes)]
-        self.runs[launch.run_id] = MemoryRun(launch, Observation(Phase.STARTING))
+        self.runs[launch.execution_id] = MemoryRun(launch, Observation(Phase.STARTING))
         if missing:
-            self.end(launch.run_id, Phase.FAILED, reason="StartFailed", message=f"volume {missing[0]} does not exist")
+            self.end(
+                launch.execution_id, Phase.FAILED, reason="StartFailed", message=f"volume {missing[0]} does not exist"
+            )
 
     def stop(self, run_id: str) -> None:
         """Stop the run. Idempotent."""
@@ -138,7 +140,7 @@ class MemoryExecutor:
         """The single node, with the resources of runs that have not ended."""
         scheduled_pods = tuple(
             ScheduledPod(
-                run_id_of(run.launch.run_id),
+                run_id_of(run.launch.execution_id),
                 run.launch.name,
                 read_pod_request(run.launch.manifests).amounts,
                 run.launch.project,

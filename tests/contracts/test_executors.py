@@ -143,7 +143,7 @@ def test_a_run_stopped_while_starting_does_not_run(bench: Bench) -> None:
     wait_until(has_ended)
     assert bench.executor.list_files("r1") == []
     wait_until(lambda: not find_scheduled_pods(bench.executor))
-    assert launch.run_id == "r1"
+    assert launch.execution_id == "r1"
 
 
 def test_stopping_an_ended_run_changes_nothing(bench: Bench) -> None:

@@ -138,7 +138,7 @@ def test_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> Non
     run = platform.submit(function={**PYTHON, "code": DIGEST}, secrets=["TOKEN"], volumes=[SHARED])
     platform.control().sync(set())
     launch = platform.executor.runs[run.id].launch
-    assert (launch.run_id, launch.project, launch.code) == (run.id, "home", CODE)
+    assert (launch.execution_id, launch.project, launch.code) == (run.id, "home", CODE)
     assert launch.secrets == {"TOKEN": "hunter2"}
     assert {name: volume_object.id for name, volume_object in launch.volumes.items()} == {"sets": volume.id}
     assert launch.name == launch.manifests[0]["metadata"]["name"]

@@ -75,8 +75,8 @@ def test_later_attempt_has_its_own_token_and_objects() -> None:
     add_records(store, *make_scopes(), run, plan_record, make_secret("HF_TOKEN", b"hf"))
     with store.reading() as tx:
         launch = load_launch_spec(tx, KEYRING, run)
-    assert (launch.run_id, launch.name) == (f"{run_id}-2", f"train-{run_id}attempt2")
+    assert (launch.execution_id, launch.name) == (f"{run_id}-2", f"train-{run_id}attempt2")
     assert open_run_token(KEYRING, launch.run_token) == f"{run_id}-2"
     assert launch.secrets == {"HF_TOKEN": "hf"}
     assert read_pod_request(launch.manifests).amounts["memory"] == Quantity.parse("6Gi").nanos
-    assert load_secret_values(store, KEYRING, launch.run_id) == ["hf"]  # values that are masked in the log
+    assert load_secret_values(store, KEYRING, launch.execution_id) == ["hf"]  # values that are masked in the log

@@ -30,7 +30,7 @@ def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> Launc
     if run.code is not None and blob is None:
         raise LaunchInputMissing("CodeMissing", f"the run's code {run.code} was deleted")
     return LaunchSpec(
-        run_id=execution,  # executors treat each attempt as a separate execution
+        execution_id=execution,  # executors treat each attempt as a separate execution
         project=run.scope.partition("/")[2],
         name=name_of(run),
         manifests=manifests_of(run, plan),

@@ -13,6 +13,7 @@ from fairlead.model.plans import Layer
 from fairlead.model.quantities import MAXIMUM, NANOS, Quantity
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.model.requests import RetryReason
+from fairlead.model.runs import ExecutionId
 from fairlead.scheduling.reasons import describe_amount
 
 # The execution ID suffix of every attempt except the first. It is unambiguous, because run IDs contain no hyphen.
@@ -30,9 +31,9 @@ STEP = 2**20  # memory grows to a multiple of this many bytes, so that amounts s
 POSITIONS = 2**40  # larger than any log, and 8,000 times this is still an exact integer in JavaScript
 
 
-def execution_of(run_id: str, attempt: int) -> str:
+def execution_of(run_id: str, attempt: int) -> ExecutionId:
     """The execution ID of an attempt. For the first attempt, this is the run ID."""
-    return run_id if attempt == 1 else f"{run_id}-{attempt}"
+    return ExecutionId(run_id if attempt == 1 else f"{run_id}-{attempt}")
 
 
 def run_id_of(execution_id: str) -> str:

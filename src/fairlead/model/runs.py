@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NewType
 
 from fairlead.model.nodes import QueuePosition
 from fairlead.model.plans import Demand, Manifest
 from fairlead.model.records import VolumeRecord
 
 JSON = dict[str, Any]
+ExecutionId = NewType("ExecutionId", str)  # the ID of an attempt; for the first attempt, it equals the run ID
 
 
 class Phase(StrEnum):
@@ -48,7 +49,7 @@ class Observation:
 class LaunchSpec:
     """Everything an executor needs to start a run. The only object that contains secrets in plain text."""
 
-    run_id: str  # the execution ID of the attempt
+    execution_id: ExecutionId
     project: str
     name: str  # the name of the first manifest, which is the Job or Deployment
     manifests: tuple[Manifest, ...]

@@ -16,7 +16,7 @@ from fairlead.adapters.local.allocation import Allocation, Runtime, find_runtime
 from fairlead.adapters.local.machines import Machine, find_machine
 from fairlead.files.documents import load_program
 from fairlead.model.records import VolumeRecord
-from fairlead.model.runs import LaunchSpec
+from fairlead.model.runs import ExecutionId, LaunchSpec
 from fairlead.model.scopes import Cluster
 from fairlead.planning.plan import plan_run
 from fairlead.source_code import ArchiveEntry
@@ -89,7 +89,7 @@ def make_launch_spec(
     planned = plan_run(make_request(**request), snapshot, run_id)
     assert planned.demand is not None, "; ".join(map(str, planned.violations))
     return LaunchSpec(
-        run_id=run_id,
+        execution_id=ExecutionId(run_id),
         project=project,
         name=planned.manifests[0]["metadata"]["name"],
         manifests=planned.manifests,

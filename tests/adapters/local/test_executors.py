@@ -21,7 +21,7 @@ from fairlead.adapters.local.orphans import find_processes_of
 from fairlead.adapters.local.specs import SPEC, STATE, Spec, read_json, write_json
 from fairlead.errors import Unavailable
 from fairlead.model.quantities import Quantity
-from fairlead.model.runs import Phase
+from fairlead.model.runs import ExecutionId, Phase
 from tests.adapters.local.making import make_launch_spec, runtime, this_machine
 from tests.contracts.executors import ENDED, RETURNS, WAITS, LocalBench, is_over, read_all
 from tests.databases import wait_until
@@ -111,7 +111,7 @@ def test_interrupted_start_is_repeated(bench: LocalBench) -> None:
     (bench.data / "runs" / "r0" / SPEC).rename(folder / SPEC)
     (folder / "home").mkdir()
     assert bench.executor.observe("r1") is None
-    bench.executor.start(replace(launch, run_id="r1"))
+    bench.executor.start(replace(launch, execution_id=ExecutionId("r1")))
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
 
 

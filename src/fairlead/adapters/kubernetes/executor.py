@@ -119,24 +119,24 @@ class KubernetesExecutor:
     def start(self, launch: LaunchSpec) -> None:
         """Start a run. Idempotent. A permanent failure is reported by `observe`."""
         self._require_synced()
-        view = self.view.find_run(launch.run_id)
+        view = self.view.find_run(launch.execution_id)
         released = view is not None and view.main is not None and view.main.released
-        if released or self.outcomes.load(launch.run_id) is not None:
+        if released or self.outcomes.load(launch.execution_id) is not None:
             return
-        self._require_retry_time(launch.run_id)
-        self._secrets[launch.run_id] = tuple(launch.secrets[name] for name in launch.demand.secrets)
+        self._require_retry_time(launch.execution_id)
+        self._secrets[launch.execution_id] = tuple(launch.secrets[name] for name in launch.demand.secrets)
         try:
             for main in self.starter.start(launch):
                 # Store the object at once: until the watch reports it, `observe` would find no run. This sends no
                 # notification, because the caller is already reconciling this run.
                 self._mains[main["kind"]].put(main, self.view.update_main)
         except StartFailed as error:
-            self._fail(launch.run_id, str(error))
+            self._fail(launch.execution_id, str(error))
         except Unavailable as error:
-            self._delay(launch.run_id, error)
+            self._delay(launch.execution_id, error)
             raise
         else:
-            self._delayed.pop(launch.run_id, None)
+            self._delayed.pop(launch.execution_id, None)
 
     def stop(self, run_id: str) -> None:
         """Stop a run. Does nothing if it does not exist or has ended."""

@@ -56,13 +56,15 @@ class Starter:
         try:
             self._ensure_namespace(namespace, launch.project)
             self._check_existing(launch, namespace)
-            main = self._create(_suspend(self._label_platform(launch.manifests[0]), self.ttl_seconds), launch.run_id)
+            main = self._create(
+                _suspend(self._label_platform(launch.manifests[0]), self.ttl_seconds), launch.execution_id
+            )
             yield main
             if main["metadata"].get("annotations", {}).get(RELEASED) != "true":
                 owner = {name: main[name] for name in ("apiVersion", "kind")}
                 owner |= {name: main["metadata"][name] for name in ("name", "uid")}
                 for manifest in launch.manifests[1:]:
-                    self._create(_set_owner(_fill(manifest, launch), owner), launch.run_id, owner["uid"])
+                    self._create(_set_owner(_fill(manifest, launch), owner), launch.execution_id, owner["uid"])
                 yield self._release(main, launch.manifests[0])
         except ApiError as error:
             raise self._translate_error(error, namespace) from error

@@ -86,7 +86,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
         _require_jupyterlab(launch, runtime)
     deadline = job["spec"]["template"]["spec"].get("activeDeadlineSeconds")
     return Spec(
-        run_id=launch.run_id,
+        run_id=launch.execution_id,
         project=launch.project,
         name=launch.name,
         boot_id=machine.boot_id,
@@ -253,7 +253,7 @@ def allocate(launch: LaunchSpec, folder: Path, volumes: Path, machine: Machine, 
     if requested > len(free):
         raise Unavailable(f"needs {requested} GPUs; {len(free)} of {len(machine.gpus)} free")
     devices = free[:requested]
-    uid = _choose_uid(launch.run_id, active) if os.getuid() == 0 else None
+    uid = _choose_uid(launch.execution_id, active) if os.getuid() == 0 else None
     return Allocation(folder, volumes, uid, tuple(sorted(cpus)), tuple(devices), _find_port(launch, pod, active))
 
 

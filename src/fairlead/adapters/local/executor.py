@@ -161,24 +161,24 @@ class LocalExecutor:
 
     def start(self, launch: LaunchSpec) -> None:
         """Start the run. Idempotent. If the start fails, `observe` reports it."""
-        folder = self._folder(launch.run_id)
+        folder = self._folder(launch.execution_id)
         # One start at a time, so that no two runs are allocated the same cores, GPUs, port or user ID.
         with self._lock:
-            if launch.run_id in self._supervisors or folder.state is not None or folder.has_ended:
+            if launch.execution_id in self._supervisors or folder.state is not None or folder.has_ended:
                 return
             try:
                 allocated = allocation.allocate(launch, folder.path, self.volumes, self.machine, self._active.values())
                 spec = allocation.prepare_run(launch, allocated, self.machine, self.runtime)
-                self._supervisors[launch.run_id] = self._spawn(folder.path, dict(launch.secrets))
-                self._active[launch.run_id] = spec
-                self._watch_folder(launch.run_id, spec)
+                self._supervisors[launch.execution_id] = self._spawn(folder.path, dict(launch.secrets))
+                self._active[launch.execution_id] = spec
+                self._watch_folder(launch.execution_id, spec)
             except StartFailed as error:
                 folder.fail("StartFailed", f"{error}" + (f": {error.hint}" if error.hint else ""))
-                self._watcher.notify(launch.run_id)
+                self._watcher.notify(launch.execution_id)
                 return
             except OSError as error:  # for example a full disk: a later attempt may succeed
                 shutil.rmtree(folder.path, ignore_errors=True)
-                raise Unavailable(f"cannot start run {launch.run_id}: {error}") from error
+                raise Unavailable(f"cannot start run {launch.execution_id}: {error}") from error
 
     def stop(self, run_id: str) -> None:
         """Stop the run. Does nothing if the run has ended or does not exist."""

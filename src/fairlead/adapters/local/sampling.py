@@ -173,7 +173,7 @@ def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Sp
         is_visible = holder is not None and holder.project == launch.project  # do not reveal runs of other projects
         by = f"run {holder.run_id}" if holder and is_visible else "another run" if holder else "another program"
         raise Unavailable(f"port {requested} on this machine is in use by {by}")
-    first = zlib.crc32(launch.run_id.encode()) % PORTS
+    first = zlib.crc32(launch.execution_id.encode()) % PORTS
     for number in range(PORTS):
         port = FIRST_PORT + (first + number) % PORTS
         if port not in taken and is_port_free(port):
