@@ -24,6 +24,7 @@ from tests.services.worlds import (
     finding_rules,
     initialize_world,
     listing,
+    make_request,
     make_world,
     setting,
 )
@@ -299,3 +300,21 @@ def test_only_one_of_two_concurrent_requests_with_one_idempotency_key_is_stored(
     stored = pair[0].services.runs.page(pair[0].root, listing()).items
     assert len(stored) == 1
     assert all(text == stored[0].id or "Idempotency-Key" in text for text in outcomes), outcomes
+
+
+def test_a_snapshot_contains_only_the_assets_that_its_request_names_and_never_changes(
+    pair: tuple[World, World],
+) -> None:
+    world, snapshots = pair[0], pair[0].services.runs.snapshots
+    world.add_compute_resource("small", resources={"cpu": 1})
+    with world.services.runs.units.reading(world.root) as unit:
+        big = snapshots.load(unit, FOREST, make_request(profile="big"))
+        for request in ({"profile": "small"}, {"template": "t"}, {"profile": "none"}):
+            snapshots.load(unit, FOREST, make_request(**request))
+        assert snapshots.load(unit, FOREST, make_request(profile="big")) is big
+        assert sorted(big.snapshot.compute_resources) == ["big"]
+        assert not big.snapshot.templates
+        unknown = snapshots.load(unit, FOREST, make_request(profile="none"))
+        assert sorted(unknown.snapshot.compute_resources) == ["big", "small"]
+        # A context with the assets to suggest is large, and users can misspell names in many ways.
+        assert snapshots.load(unit, FOREST, make_request(profile="none")) is not unknown

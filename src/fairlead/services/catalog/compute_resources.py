@@ -13,7 +13,7 @@ from fairlead.model.scopes import PLATFORM
 from fairlead.planning import linting
 from fairlead.planning.linting import LintResult
 from fairlead.services.catalog.assets import MAX_LISTED, Assets, rewrite_policies, store_revision
-from fairlead.services.catalog.snapshots import build_planning_context, resolve_names
+from fairlead.services.catalog.snapshots import build_planning_context
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork
 
 
@@ -105,9 +105,8 @@ class Templates(Assets[TemplateRecord]):
 
     def lint(self, unit: UnitOfWork, asset: Any) -> LintResult:
         # The snapshot cache is not used: this transaction may have changed the configuration, and may be rolled back.
-        context = build_planning_context(unit.tx, unit.organization, asset.scope, None)
-        request = {"function": "template", "profile": asset.requirements.profile}
-        resolve_names(unit.tx, context, RunRequest.model_validate(request))
+        request = RunRequest.model_validate({"function": "template", "profile": asset.requirements.profile})
+        context = build_planning_context(unit.tx, unit.organization, asset.scope, None, request)
         return linting.lint_template(asset, context.snapshot, unit.clusters_near(asset.scope))
 
     def to_fields(self, unit: UnitOfWork, asset: Any) -> JSON:

@@ -24,10 +24,9 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import PLATFORM, Permission
 from fairlead.planning import effective_policies, linting
 from fairlead.planning.plan import plan_run
-from fairlead.resolution.drafts import Snapshot
 from fairlead.scheduling import quotas
 from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY
-from fairlead.services.catalog.snapshots import build_planning_context, compute_resource_of, resolve_names, template_of
+from fairlead.services.catalog.snapshots import build_planning_context, compute_resource_of, template_of
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, Organization, UnitOfWork, UnitOfWorkFactory
 
@@ -224,17 +223,15 @@ def _check_template(
     unit: UnitOfWork, record: TemplateRecord, scope: str, policies: tuple[Policy, ...]
 ) -> list[Violation]:
     template = template_of(record)
+    request = RunRequest.model_validate({"function": "template", "profile": template.requirements.profile})
     # The snapshot cache is not used, because it has only the current policies.
-    context = build_planning_context(unit.tx, unit.organization, scope, None, policies=policies)
-    request = {"function": "template", "profile": template.requirements.profile}
-    resolve_names(unit.tx, context, RunRequest.model_validate(request))
+    context = build_planning_context(unit.tx, unit.organization, scope, None, request, policies=policies)
     clusters = unit.organization.clusters_near(scope)
     result = linting.lint_template(template, context.snapshot, clusters)
     return [item for item in result.findings if isinstance(item, Violation)]
 
 
 def _check_run(unit: UnitOfWork, run: RunRecord, policies: tuple[Policy, ...]) -> list[Violation]:
-    context = build_planning_context(unit.tx, unit.organization, run.scope, None, policies=policies)
     plan = unit.tx.get(PlanRecord, id=run.id)
     request = RunRequest.model_validate(plan.request if plan else {"function": run.function})
     # The compute resource and the template may have been renamed since then.
@@ -244,9 +241,9 @@ def _check_run(unit: UnitOfWork, run: RunRecord, policies: tuple[Policy, ...]) -
     template = unit.tx.get(TemplateRecord, id=run.template_id)
     if template is not None and request.template is not None:
         request = request.model_copy(update={"template": template.name})
-    snapshot: Snapshot = resolve_names(unit.tx, context, request).snapshot
+    context = build_planning_context(unit.tx, unit.organization, run.scope, None, request, policies=policies)
     # Only the violations are needed, so no manifests are rendered.
-    return list(plan_run(request, snapshot, run.id, render=False).violations)
+    return list(plan_run(request, context.snapshot, run.id, render=False).violations)
 
 
 def _compare(

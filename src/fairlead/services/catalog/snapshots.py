@@ -1,59 +1,59 @@
 """Planning contexts for projects, cached until the configuration changes."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Template
 from fairlead.model.columns import Condition
 from fairlead.model.records import AssetRecord, ComputeResourceRecord, SecretRecord, TemplateRecord, VolumeRecord
 from fairlead.model.requests import RunRequest
+from fairlead.model.resources import Requirements
 from fairlead.model.scopes import find_cluster
-from fairlead.ports import Generation, Transaction
+from fairlead.ports import Generation, RecordT, Transaction
 from fairlead.resolution.drafts import Code, Snapshot
+from fairlead.resolution.policy_merging import merge_switches
 from fairlead.services.transactions.unit_of_work import Organization, UnitOfWork
 
 MAX_SUGGESTED = 100  # assets loaded to suggest similar names or to find one that fits
-MAX_CACHED = 500  # contexts; beyond this, the cache is emptied
+MAX_CACHED = 2000  # contexts; beyond this, the cache is emptied
 MAX_SUCCESSORS = 20  # limit for chains of archived assets, which can be circular
 NO_NAME = ""
 
 
 @dataclass(frozen=True)
 class PlanningContext:
-    """A project's snapshot, and the records of the assets in it, by name."""
+    """The snapshot for requests that name the same assets, and the records of the assets in it."""
 
     snapshot: Snapshot
-    path: tuple[str, ...]  # scopes from the platform down, whose assets are available
-    # The snapshot refers to these dicts. They contain only the assets that requests name, because a platform may have
-    # thousands of assets.
-    compute_resources: dict[str, ComputeResource]
-    templates: dict[str, Template]
-    archived: dict[tuple[str, str], str | None]  # (kind, name): its successor, or None if it has no usable successor
-    records: dict[tuple[str, str], AssetRecord] = field(default_factory=dict)  # by kind and name
+    records: Mapping[tuple[str, str], AssetRecord]  # by kind and name
+    has_unknown_names: bool  # then it also contains assets to suggest
 
 
 class Snapshots:
-    """Cache of planning contexts, keyed by project and by the GPU-sharing clusters that the caller can see."""
+    """Cache of planning contexts, keyed by project, visible GPU-sharing clusters, and the assets that requests name."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
-        self._cache: tuple[Generation | None, dict[tuple[str, ...], PlanningContext]] = (None, {})
+        self._cache: tuple[Generation | None, dict[tuple[Any, ...], PlanningContext]] = (None, {})
 
     def load(self, unit: UnitOfWork, scope: str, request: RunRequest) -> PlanningContext:
         """Return the planning context for a request in a project."""
         contexts = self._current(unit.tx.generation)
         # Hints mention clusters that share GPUs, but only those visible to the caller.
         clusters = unit.organization.gpu_sharing_clusters
-        sharing = [cluster.name for cluster_scope, cluster in clusters.items() if unit.permissions.sees(cluster_scope)]
-        key = (scope, *sharing)
+        sharing = tuple(cluster.name for at, cluster in clusters.items() if unit.permissions.sees(at))
+        key = (scope, sharing, request.template, request.profile)
         context = contexts.get(key)
         if context is None:
-            context = build_planning_context(unit.tx, unit.organization, scope, self._code, sharing=tuple(sharing))
-            contexts[key] = context
-        return resolve_names(unit.tx, context, request)
+            organization = unit.organization
+            context = build_planning_context(unit.tx, organization, scope, self._code, request, sharing=sharing)
+            # Otherwise, each misspelled name would keep up to `MAX_SUGGESTED` assets in memory.
+            if not context.has_unknown_names:
+                contexts[key] = context
+        return context
 
-    def _current(self, generation: Generation) -> dict[tuple[str, ...], PlanningContext]:
+    def _current(self, generation: Generation) -> dict[tuple[Any, ...], PlanningContext]:
         cached, contexts = self._cache  # a single attribute, so that threads read a consistent pair
         if cached != generation or len(contexts) > MAX_CACHED:
             contexts = {}
@@ -66,54 +66,42 @@ def build_planning_context(
     organization: Organization,
     scope: str,
     code: Code | None,
+    request: RunRequest,
     *,
     policies: tuple[Policy, ...] | None = None,
     sharing: tuple[str, ...] = (),
 ) -> PlanningContext:
-    """Build the planning context for a scope. It contains no assets until `resolve_names` adds them."""
+    """Build the planning context for a request in a scope."""
     path = tuple(organization.tree.path(scope))
-    resources: dict[str, ComputeResource] = {}
-    templates: dict[str, Template] = {}
-    archived: dict[tuple[str, str], str | None] = {}
+    policies = organization.policies_of(scope) if policies is None else policies
+    assets = _NamedAssets(tx, path)
+    assets.load_for(request, organization.defaults, policies)
     in_scope, is_project = Condition("scope", "=", scope), scope.startswith("project/")
     snapshot = Snapshot(
         project=scope.partition("/")[2],
         cluster=find_cluster(organization.clusters.values(), path),
         platform=organization.defaults,
-        policies=organization.policies_of(scope) if policies is None else policies,
-        compute_resources=resources,
-        templates=templates,
+        policies=policies,
+        compute_resources={
+            record.name: compute_resource_of(record)
+            for record in assets.records.values()
+            if isinstance(record, ComputeResourceRecord)
+        },
+        templates=assets.templates,
         # Only projects have secrets and volumes. For other scopes, None means that these are not checked.
         secrets=frozenset(secret.name for secret in tx.find(SecretRecord, in_scope)) if is_project else None,
         volumes=frozenset(volume.name for volume in tx.find(VolumeRecord, in_scope)) if is_project else None,
         sharing_clusters=sharing,
         code=code,
-        archived=archived,
+        archived=assets.archived,
     )
-    return PlanningContext(snapshot, path, resources, templates, archived)
+    return PlanningContext(snapshot, assets.records, assets.has_unknown_names)
 
 
-def resolve_names(tx: Transaction, context: PlanningContext, request: RunRequest) -> PlanningContext:
-    """Add the assets that a request references to the context. If one is unknown, add other assets to suggest."""
-    for kind, name in _referenced_names(context, request):
-        if not _resolve(tx, context, kind, name):
-            for record in tx.find(
-                _KINDS[kind],
-                Condition("scope", "in", context.path),
-                Condition("archived", "=", False),
-                limit=MAX_SUGGESTED,
-            ):
-                _add(context, kind, record)
-    return context
-
-
-def load_profiles(tx: Transaction, context: PlanningContext) -> list[str]:
-    """Add all available compute resources to the context and return their names."""
-    available = Condition("scope", "in", context.path), Condition("archived", "=", False)
-    records = tx.find(ComputeResourceRecord, *available, limit=MAX_SUGGESTED)
-    for record in records:
-        _add(context, "profile", record)
-    return sorted(record.name for record in records)
+def load_compute_resources(unit: UnitOfWork, scope: str) -> dict[str, ComputeResource]:
+    """Load the compute resources that are available in a scope, by name."""
+    records = _find_available(unit.tx, ComputeResourceRecord, unit.organization.tree.path(scope))
+    return {record.name: compute_resource_of(record) for record in records}
 
 
 def compute_resource_of(record: ComputeResourceRecord) -> ComputeResource:
@@ -126,51 +114,64 @@ def template_of(record: TemplateRecord) -> Template:
     return Template.model_validate(_shared_fields(record, Template))
 
 
-def _referenced_names(context: PlanningContext, request: RunRequest) -> Iterator[tuple[str, str]]:
-    if request.template is not None:
-        yield "template", request.template
-        # The caller resolves each name before asking for the next one, so the template is in the context by now.
-        template = context.templates.get(context.archived.get(("template", request.template)) or request.template)
-        if template is not None and template.requirements.profile is not None:
-            yield "profile", template.requirements.profile
-    layers = (request, context.snapshot.platform, *(policy.defaults for policy in context.snapshot.policies))
-    profiles = [layer.profile for layer in layers if layer.profile is not None]
-    if not profiles and context.snapshot.switches["compute_resource"].value == "required":
-        profiles = [NO_NAME]  # never found, so the compute resources to suggest are loaded
-    yield from (("profile", profile) for profile in profiles)
+class _NamedAssets:
+    """Loads the assets that a request, its template and the defaults name. A platform may have thousands of others."""
+
+    def __init__(self, tx: Transaction, path: Sequence[str]) -> None:
+        self._tx, self._path = tx, path  # scopes from the platform down, whose assets are available
+        self.records: dict[tuple[str, str], AssetRecord] = {}  # by kind and name
+        self.templates: dict[str, Template] = {}
+        self.archived: dict[tuple[str, str], str | None] = {}  # (kind, name): its usable successor, if any
+        self.has_unknown_names = False
+
+    def load_for(self, request: RunRequest, platform: Requirements, policies: Sequence[Policy]) -> None:
+        """Load the named assets. If one is unknown, load others to suggest."""
+        layers = [request, platform, *(policy.defaults for policy in policies)]
+        if request.template is not None:
+            self._load("template", request.template)
+            template = self.templates.get(self.archived.get(("template", request.template)) or request.template)
+            if template is not None:
+                layers.append(template.requirements)
+        profiles = [layer.profile for layer in layers if layer.profile is not None]
+        if not profiles and merge_switches(policies)["compute_resource"].value == "required":
+            profiles = [NO_NAME]  # never found, so the compute resources to suggest are loaded
+        for profile in profiles:
+            self._load("profile", profile)
+
+    def _load(self, kind: str, name: str) -> None:
+        record = self._find(kind, name)
+        if record is not None and record.archived:
+            record = self._find_successor(kind, record)
+            self.archived[kind, name] = None if record is None else record.name
+        if record is not None:
+            self._add(kind, record)
+            return
+        self.has_unknown_names = True
+        for suggested in _find_available(self._tx, _KINDS[kind], self._path):
+            self._add(kind, suggested)
+
+    def _find(self, kind: str, name: str) -> AssetRecord | None:
+        record: AssetRecord | None = self._tx.get(_KINDS[kind], name=name)
+        return record if record is not None and record.scope in self._path else None
+
+    def _find_successor(self, kind: str, record: AssetRecord) -> AssetRecord | None:
+        successor: AssetRecord | None = record
+        for _ in range(MAX_SUCCESSORS):
+            if successor is None or successor.successor is None:
+                return None
+            successor = self._find(kind, successor.successor)
+            if successor is not None and not successor.archived:
+                return successor
+        return None
+
+    def _add(self, kind: str, record: AssetRecord) -> None:
+        self.records[kind, record.name] = record
+        if isinstance(record, TemplateRecord):
+            self.templates[record.name] = template_of(record)
 
 
-def _resolve(tx: Transaction, context: PlanningContext, kind: str, name: str) -> bool:
-    """Add an asset, or an archived asset's successor, to the context. Returns whether one is available."""
-    if (kind, name) in context.records:
-        return True
-    if (kind, name) in context.archived:
-        return context.archived[kind, name] is not None
-    record = tx.get(_KINDS[kind], name=name)
-    if record is None or record.scope not in context.path:
-        return False
-    if not record.archived:
-        _add(context, kind, record)
-        return True
-    context.archived[kind, name] = None
-    successor: Any = record
-    for _ in range(MAX_SUCCESSORS):
-        successor = successor.successor and tx.get(_KINDS[kind], name=successor.successor)
-        if successor is None or successor.scope not in context.path:
-            break
-        if not successor.archived:
-            _add(context, kind, successor)
-            context.archived[kind, name] = successor.name
-            break
-    return context.archived[kind, name] is not None
-
-
-def _add(context: PlanningContext, kind: str, record: AssetRecord) -> None:
-    if kind == "profile" and isinstance(record, ComputeResourceRecord):
-        context.compute_resources[record.name] = compute_resource_of(record)
-    elif isinstance(record, TemplateRecord):
-        context.templates[record.name] = template_of(record)
-    context.records[kind, record.name] = record
+def _find_available(tx: Transaction, kind: type[RecordT], path: Sequence[str]) -> list[RecordT]:
+    return tx.find(kind, Condition("scope", "in", tuple(path)), Condition("archived", "=", False), limit=MAX_SUGGESTED)
 
 
 def _shared_fields(record: AssetRecord, model: type[NamedRequirements]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from fairlead.scheduling.queue_order import (
     queue_key,
 )
 from fairlead.scheduling.quotas import Allowance, QuotaAmounts, QuotaHolder
-from fairlead.services.catalog.snapshots import PlanningContext, Snapshots, load_profiles
+from fairlead.services.catalog.snapshots import PlanningContext, Snapshots, load_compute_resources
 from fairlead.services.runs.executions import Executions, find_run, find_visible_nodes, is_unscheduled
 from fairlead.services.runs.functions import resolve_function
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
@@ -128,13 +128,15 @@ class Suggestions:
         """
         if nodes is None:
             return ()
-        profiles = load_profiles(unit.tx, context)
+        # Every available compute resource is a candidate, not only those that the request names.
+        available = load_compute_resources(unit, scope)
+        named = context.snapshot.compute_resources
         elsewhere = list(self._find_other_projects(unit, scope, request))
         return suggestions.find_suggestions(
             request,
-            context.snapshot,
+            replace(context.snapshot, compute_resources={**named, **available}),
             nodes,
-            profiles=profiles,
+            profiles=sorted(available),
             other_projects=elsewhere,
             allowances=allowances,
             queued_allowances=queued_allowances,
