@@ -38,6 +38,22 @@ def test_run_passes_through_all_states(platform: Platform) -> None:
     assert platform.executor.count("clean_up", run.id) == 1
 
 
+def test_queued_local_run_is_loaded_only_once_before_it_starts(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, controller = platform.submit(), platform.control()
+    loaded, load = list[str](), controller._load
+
+    def count(run_id: str) -> Any:
+        loaded.append(run_id)
+        return load(run_id)
+
+    monkeypatch.setattr(controller, "_load", count)
+    controller.sync({run.id})
+    assert loaded == [run.id]
+    assert platform.executor.count("start", run.id) == 1
+
+
 def test_changed_message_is_stored_without_an_event(platform: Platform) -> None:
     """A scheduler changes its message whenever a node is added or removed."""
     run, controller = platform.submit(), platform.control()

@@ -10,9 +10,10 @@ from fairlead.lifecycle.attempts import execution_of
 from fairlead.manifests.attempts import demand_of, name_of
 from fairlead.model.nodes import PodRequest
 from fairlead.model.records import PlanRecord, RunRecord
-from fairlead.ports import Executor, Executors, Notify, Store, Transaction
+from fairlead.ports import Executor, Executors, Store, Transaction
 from fairlead.scheduling.queue_order import QUOTA, AdmissionSession, QueuedRun
 
+Start = Callable[[RunRecord, Executor], None]  # starts a run that was just claimed
 AddToQueue = Callable[[Executor, str], None]  # adds a run to a cluster's work queue
 
 
@@ -24,7 +25,7 @@ class Admissions:
         store: Store,
         state_writer: RunStateWriter,
         executors: Executors,
-        start: Notify,
+        start: Start,
         add_to_queue: AddToQueue,
     ) -> None:
         self.store, self.state_writer, self.executors = store, state_writer, executors
@@ -73,13 +74,16 @@ class Admissions:
         for run in admission_pass.waiting:
             executor = executors[run.cluster or ""]
             if run.id in queued:
-                self._admit_local(run, admission_pass, queued[run.id], sessions[executor])
+                claimed = self._claim_local(run, admission_pass, queued[run.id], sessions[executor])
+                if claimed is not None:
+                    self._start(claimed, executor)
             elif run.id not in local_ids and admission_pass.has_quota(run):
                 self._admit_to_cluster(run, admission_pass, executor)
 
-    def _admit_local(
+    def _claim_local(
         self, run: RunRecord, admission_pass: AdmissionPass, queued: QueuedRun, session: AdmissionSession
-    ) -> None:
+    ) -> RunRecord | None:
+        """Claim a run if its quotas and the machine's free capacity allow it. Otherwise, save why it waits."""
         lacking = admission_pass.find_shortages(run)
         # A run that would not fit even on the empty machine must not reserve a quota that other runs could use.
         if lacking and session.could_take(queued):
@@ -93,9 +97,10 @@ class Admissions:
             if not decision.admitted:
                 if admission_pass.count_unplaced(run):
                     self.state_writer.save_wait_reason(run, decision)
-            elif self.state_writer.claim(run) is not None:
+            elif (claimed := self.state_writer.claim(run)) is not None:
                 admission_pass.count_admitted(run)
-                self._start(run.id)
+                return claimed
+        return None
 
     def _admit_to_cluster(self, run: RunRecord, admission_pass: AdmissionPass, executor: Executor) -> None:
         """Hand a run to its cluster if its quotas allow it. The cluster's scheduler finds a node."""

@@ -201,7 +201,7 @@ class RunController:
                 self.quota_freed(run.scope)
             if run is None or executor is None or not executor.has_scheduler:
                 local.append(run_id)
-                self.reconcile(run_id)
+                self._reconcile(run_id, run, executor)
                 return
             if self._is_waiting(run) and self.state_writer.organization.quota_limits.limiting_scopes(run.scope):
                 self.quota_freed(run.scope)  # admission hands it to the cluster when it is next in line for its quotas
@@ -219,6 +219,10 @@ class RunController:
         run, executor = self._loaded.pop(run_id, None), self._watched.get(run_id)
         if run is None or executor is None:
             run, executor = self._load(run_id)
+        self._reconcile(run_id, run, executor)
+
+    def _reconcile(self, run_id: str, run: RunRecord | None, executor: Executor | None) -> None:
+        """Reconcile a run that was just loaded. `run` is None if it was deleted."""
         if run is None or not run.active:
             self._watched.pop(run_id, None)
         if run is None:
@@ -285,8 +289,8 @@ class RunController:
             run = tx.get(RunRecord, id=run_id)
             return run, self._executor_of(tx, run)
 
-    def _start_claimed(self, run_id: str) -> None:
-        log_failures(f"starting run {run_id}", partial(self.reconcile, run_id))
+    def _start_claimed(self, run: RunRecord, executor: Executor) -> None:
+        log_failures(f"starting run {run.id}", partial(self._reconcile, run.id, run, executor))
 
     def _start(self, executor: Executor, run: RunRecord, decision: Decision) -> Decision:
         try:
