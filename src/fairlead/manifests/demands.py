@@ -22,7 +22,7 @@ def build_demand(draft: Draft) -> Demand:
         # Other executors use no images.
         pull_secrets=tuple(draft.pull_secrets) if is_kubernetes else (),
         needs_token=draft.calls_back,
-        call=functions.build_call(draft) if draft.function.kind == "python" else None,
+        call=draft.call if draft.function.kind == "python" else None,
     )
 
 
@@ -36,7 +36,7 @@ def _build_pod_request(draft: Draft) -> PodRequest:
         node_terms=None if draft.required_nodes is None else tuple(draft.required_nodes),
         tolerations=tuple(map(dict, draft.resolution.values("tolerations").values())),
         namespace=names.namespace_of(draft.snapshot.project, draft.cluster.namespace),
-        labels=functions.render_labels(draft) | gpu.labels,
+        labels=draft.labels | gpu.labels,
         pod_affinity=tuple(affinity.get(f"podAffinity.{REQUIRED}", ())),
         pod_anti_affinity=tuple(affinity.get(f"podAntiAffinity.{REQUIRED}", ())),
         # Claims that the run creates do not exist before it starts, so a fit check would report them as missing.

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.model import names
 from fairlead.model.names import BOOTSTRAP
-from fairlead.model.plans import FunctionCall, Manifest
+from fairlead.model.plans import Manifest
 from fairlead.resolution.drafts import Draft
 
 # -u: output is unbuffered, so it appears in the log immediately and is not lost when the process is killed.
@@ -20,29 +20,20 @@ MAX_CONFIG_MAP_BYTES = 1_000_000  # Kubernetes allows 1 MiB of data
 
 def object_name(draft: Draft, suffix: str = "") -> str:
     """The name of a run's main object, or with a suffix, the name of another object."""
-    return names.run_name(draft.function.name, draft.run_id) + (f"-{suffix}" if suffix else "")
+    return f"{draft.object_name}-{suffix}" if suffix else draft.object_name
 
 
 def render_metadata(draft: Draft, suffix: str = "", **annotated: str) -> dict[str, Any]:
     """Name, namespace, labels and annotations of an object."""
-    annotations = render_name_annotations(draft) | {f"{names.PREFIX}/{name}": text for name, text in annotated.items()}
-    metadata = {
+    annotations = draft.name_annotations | {f"{names.PREFIX}/{name}": text for name, text in annotated.items()}
+    metadata: dict[str, Any] = {
         "name": object_name(draft, suffix),
         "namespace": names.namespace_of(draft.snapshot.project, draft.cluster.namespace),
-        "labels": render_labels(draft),
+        "labels": dict(draft.labels),
     }
-    return metadata | ({"annotations": annotations} if annotations else {})
-
-
-def render_name_annotations(draft: Draft) -> dict[str, str]:
-    """Annotations with the full project and function names if these are not valid label values."""
-    originals = {"project": draft.snapshot.project, "function": draft.function.name}
-    return {f"{names.PREFIX}/{kind}-name": name for kind, name in originals.items() if names.label_value(name) != name}
-
-
-def render_labels(draft: Draft) -> dict[str, str]:
-    """The labels that all of a run's objects have."""
-    return draft.resolution.values("labels")
+    if annotations:
+        metadata["annotations"] = annotations
+    return metadata
 
 
 def render_image(draft: Draft) -> dict[str, Any]:
@@ -64,7 +55,7 @@ def render_command(draft: Draft) -> dict[str, Any]:
 def render_envs(draft: Draft) -> list[dict[str, Any]]:
     """Environment variables. Secrets are references to the run's Secret."""
     envs = draft.resolution.values("envs")
-    secrets = draft.resolution.named("secrets")
+    secrets = sorted(draft.resolution.names("secrets"))
     source = object_name(draft, "secrets")
     # The token is a reference, like the secrets: plans are shown and stored, so they must not contain it.
     secret_names = [*([RUN_TOKEN] if draft.calls_back else []), *secrets]
@@ -101,20 +92,6 @@ def measure_code(draft: Draft) -> int:
 def available_bytes(program: Manifest) -> int:
     """How many bytes are available for code in a run's ConfigMap."""
     return MAX_CONFIG_MAP_BYTES - sum(len(text.encode()) for text in program["data"].values())
-
-
-def build_call(draft: Draft) -> FunctionCall:
-    """The call that the bootstrap makes: function, inputs and port."""
-    function, code = draft.function, draft.snapshot.code
-    return FunctionCall(
-        action=draft.request.action,
-        source=function.source,
-        handler=function.handler,
-        command=function.command,
-        inputs=draft.request.inputs,
-        port=draft.port,
-        digest=function.code or (code.digest if code else ""),
-    )
 
 
 def render_secret(draft: Draft) -> Iterator[Manifest]:
@@ -158,7 +135,7 @@ def escape_references(text: str) -> str:
 
 def _render_program(draft: Draft) -> dict[str, str]:
     code = draft.snapshot.code
-    program = {"bootstrap.py": code.bootstrap if code else "", "call.json": json.dumps(vars(build_call(draft)))}
+    program = {"bootstrap.py": code.bootstrap if code else "", "call.json": json.dumps(vars(draft.call))}
     if code and code.sidecar and draft.cluster.executor == "kubernetes":
         program["sidecar.py"] = code.sidecar
     # Included only if the run needs it, because all programs count toward the ConfigMap's size.

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.manifests import functions, volumes
-from fairlead.manifests.functions import render_labels, render_name_annotations
 from fairlead.model.names import HOME, PREFIX
 from fairlead.model.nodes import GpuShare
 from fairlead.model.plans import Manifest
@@ -139,8 +138,8 @@ def _render_kai(draft: Draft, share: GpuShare) -> dict[str, str]:
 def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
     """The pod template of a Job or Deployment."""
     gpu = render_gpus(draft)
-    metadata: dict[str, Any] = {"labels": render_labels(draft) | gpu.labels}
-    if annotations := render_name_annotations(draft) | gpu.annotations:
+    metadata: dict[str, Any] = {"labels": draft.labels | gpu.labels}
+    if annotations := draft.name_annotations | gpu.annotations:
         metadata["annotations"] = annotations
     spec = {
         "restartPolicy": restart_policy,
@@ -190,14 +189,13 @@ def _render_resources(draft: Draft, gpu_resources: Mapping[str, int]) -> dict[st
     # Kubernetes requires equal requests and limits for GPUs and other extended resources.
     requests = {name: str(amount) for name, amount in gpu_resources.items()}
     limits = dict(requests)
-    for name, kubernetes_name in RESOURCES.items():
-        for part, amounts in (("requests", requests), ("limits", limits)):
-            amount = draft.amount(name, part)
-            # `unlimited` is expressed by omitting the limit.
-            if isinstance(amount, Quantity):
-                amounts[kubernetes_name] = str(amount)
     for name, parts in draft.resolution.named("resources").items():
-        if name.startswith("extended.") and parts[""].nanos:
+        if name in RESOURCES:
+            for part, amounts in (("requests", requests), ("limits", limits)):
+                # `unlimited` is expressed by omitting the limit.
+                if isinstance(amount := parts.get(part), Quantity):
+                    amounts[RESOURCES[name]] = str(amount)
+        elif name.startswith("extended.") and parts[""].nanos:
             requests[name.removeprefix("extended.")] = limits[name.removeprefix("extended.")] = str(parts[""])
     both = {"requests": requests, "limits": limits}
     resources = {part: dict(sorted(amounts.items())) for part, amounts in both.items() if amounts}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from fairlead.model.nodes import PodRequest
@@ -40,6 +41,11 @@ class Source:
     revision: int | None = None
 
     def __str__(self) -> str:
+        return self._description
+
+    @cached_property
+    def _description(self) -> str:
+        # Cached: the sources of policies and compute resources are the same in all plans of a snapshot.
         return _DESCRIPTIONS[self.layer].format(name=self.name, scope=self.scope)
 
 

@@ -4,6 +4,7 @@ import difflib
 import marshal
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from fairlead.lifecycle import cron_times
 from fairlead.lifecycle.lifecycle import MIN_IDLE_TIMEOUT
@@ -155,7 +156,7 @@ def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int
 
 def check_request(draft: Draft) -> tuple[Violation, ...]:
     """All violations in a draft except those of policy rules."""
-    return tuple(violation for rule in CHECKS for violation in rule(draft))
+    return tuple(chain.from_iterable(check(draft) for check in CHECKS))
 
 
 def check_size(manifest: Manifest) -> Iterator[Violation]:
@@ -219,7 +220,8 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
 
 def check_variables(draft: Draft) -> Iterator[Violation]:
     """A variable cannot be both an env and a secret."""
-    for name in sorted(draft.resolution.named("envs").keys() & draft.resolution.named("secrets").keys()):
+    secrets = draft.resolution.names("secrets")
+    for name in [name for name in draft.resolution.names("envs") if name in secrets]:
         env, secret = draft.resolution.setting("envs", name), draft.resolution.setting("secrets", name)
         message = f"{name} is set both as an env ({_source_of(env)}) and as a secret ({_source_of(secret)})"
         yield Violation(f"envs.{name}", "env_and_secret", message, "remove or rename one of them")
@@ -228,9 +230,9 @@ def check_variables(draft: Draft) -> Iterator[Violation]:
 def check_reserved(draft: Draft) -> Iterator[Violation]:
     """Variables with the reserved prefix control the run's bootstrap."""
     for section in ("envs", "secrets"):
-        for name in draft.resolution.named(section):
+        for name in [name for name in draft.resolution.names(section) if name.startswith(RESERVED)]:
             setting = draft.resolution.setting(section, name)
-            if name.startswith(RESERVED) and setting is not None and setting.source.layer is not Layer.ENFORCED:
+            if setting is not None and setting.source.layer is not Layer.ENFORCED:
                 message = f"{name} starts with {RESERVED}, which is reserved for the platform"
                 yield Violation(f"{section}.{name}", "reserved", message, "rename it", setting.source)
     # All of a run's secrets are keys in one Secret, which also contains the run's token.
@@ -286,7 +288,7 @@ def check_workload_type(draft: Draft) -> Iterator[Violation]:
 
 def check_extended(draft: Draft) -> Iterator[Violation]:
     """GPUs must be requested with resources.gpu, which rules and quotas check."""
-    for name in draft.resolution.named("resources"):
+    for name in draft.resolution.names("resources"):
         resource = name.removeprefix("extended.")
         if name != resource and (resource == draft.cluster.gpu_resource or resource.startswith(GPU_RESOURCES)):
             message = f"{resource} is a GPU resource, but policies and quotas check resources.gpu"

@@ -40,15 +40,15 @@ def plan_run(
     """Plan a run. A plan with violations has no manifests; without `nodes` its fit is unknown."""
     layers = _collect(request, snapshot)
     settings = resolve(layers)
+    resolution = Resolution(settings)
     _redirect(settings, snapshot)
     # Added last, because any layer may choose the compute resource, and its values override all layers.
-    if (named := snapshot.compute_resources.get(Resolution(settings).value("profile"))) is not None:
+    if (named := snapshot.compute_resources.get(resolution.value("profile"))) is not None:
         add_layer(settings, snapshot.layer_of(Layer.COMPUTE_RESOURCE, named))
     # This comes before the checks, so that rules also apply to computed limits.
     _complete(settings, snapshot)
     plan_warnings.bound_growth(settings, snapshot)
-    add_layer(settings, enforced.resolve_enforced(Resolution(settings), request, snapshot, run_id))
-    resolution = Resolution(settings)
+    add_layer(settings, enforced.resolve_enforced(resolution, request, snapshot, run_id))
     draft = Draft(request, snapshot, resolution, run_id)
     overridden = plan_warnings.warn_overridden(resolution)
     # A user who overrides a template value does so on purpose; `strict` is about user values that other layers
@@ -65,7 +65,8 @@ def plan_run(
     if manifests and (too_large := tuple(checks.check_size(manifests[0]))):
         violations, manifests = too_large, ()
     demand = demands.build_demand(draft) if manifests else None
-    fit, never = Fit(), tuple[Violation, ...]()
+    fit = Fit()
+    never: tuple[Violation, ...] = ()
     if nodes is not None and demand is not None:
         fit = evaluation.evaluate(demand.pod_request, nodes, autoscaled=snapshot.cluster.autoscaled)
         if fit.verdict == evaluation.NEVER:
@@ -101,46 +102,46 @@ def _request_settings(request: RunRequest) -> Iterator[SettingGroup]:
     """The settings of a request that are not requirements."""
     # Only values that the user wrote are included. Otherwise the explanation would attribute defaults to the request.
     if "action" in request.model_fields_set:
-        yield single_setting("action", "", request.action)
+        yield single_setting(USER, "action", "", request.action)
     if "kind" in request.function.model_fields_set:
-        yield single_setting("function", "kind", request.function.kind)
+        yield single_setting(USER, "function", "kind", request.function.kind)
     if request.function.image is not None:
-        yield single_setting("function", "image", request.function.image)
+        yield single_setting(USER, "function", "image", request.function.image)
     if request.function.pull_policy is not None:
-        yield single_setting("function", "pull_policy", request.function.pull_policy)
+        yield single_setting(USER, "function", "pull_policy", request.function.pull_policy)
     for name in dict.fromkeys(request.function.pull_secrets):
-        yield single_setting("function", f"pull_secrets.{name}", name)
+        yield single_setting(USER, "function", f"pull_secrets.{name}", name)
     if request.function.port is not None and request.action != "job":
-        yield single_setting("function", "port", request.function.port)
+        yield single_setting(USER, "function", "port", request.function.port)
     if "replicas" in request.model_fields_set:
-        yield single_setting("replicas", "", request.replicas)
+        yield single_setting(USER, "replicas", "", request.replicas)
     if request.deadline is not None:
-        yield single_setting("deadline", "", request.deadline)
+        yield single_setting(USER, "deadline", "", request.deadline)
     if request.idle_timeout is not None:
-        yield single_setting("idle_timeout", "", request.idle_timeout)
+        yield single_setting(USER, "idle_timeout", "", request.idle_timeout)
     if request.retries is not None:
-        yield single_setting("retries", "", request.retries)
+        yield single_setting(USER, "retries", "", request.retries)
     if request.on_oom is not None:
-        yield single_setting("on_oom", "grow", request.on_oom.grow)
+        yield single_setting(USER, "on_oom", "grow", request.on_oom.grow)
         if request.on_oom.max is not None:
-            yield single_setting("on_oom", "max", request.on_oom.max)
+            yield single_setting(USER, "on_oom", "max", request.on_oom.max)
     if request.priority is not None:
-        yield single_setting("priority", "", request.priority)
+        yield single_setting(USER, "priority", "", request.priority)
 
 
 def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
     """Platform defaults for a request's function."""
     function = request.function
     if "action" not in request.model_fields_set:
-        yield single_setting("action", "", request.action)
+        yield single_setting(PLATFORM, "action", "", request.action)
     if "kind" not in function.model_fields_set:
-        yield single_setting("function", "kind", function.kind)
-    yield single_setting("replicas", "", 1)
+        yield single_setting(PLATFORM, "function", "kind", function.kind)
+    yield single_setting(PLATFORM, "replicas", "", 1)
     if function.kind == "python" and cluster.executor != "local":
-        yield single_setting("function", "image", cluster.python_image)
+        yield single_setting(PLATFORM, "function", "image", cluster.python_image)
     # Local runs share the ports of one machine, so the executor picks a free port instead.
     if cluster.executor != "local" and (port := PORTS.get((function.kind, request.action))) is not None:
-        yield single_setting("function", "port", port)
+        yield single_setting(PLATFORM, "function", "port", port)
 
 
 def _redirect(settings: Settings, snapshot: Snapshot) -> None:
@@ -151,7 +152,7 @@ def _redirect(settings: Settings, snapshot: Snapshot) -> None:
         if named is not None and successor is not None:
             overridden = (SourcedValue(named.value, named.source), *named.overridden)
             reason = f"{named.value} is archived and replaced by {successor}"
-            settings[field][""][""] = named._replace(value=successor, overridden=overridden, reason=reason)
+            settings[field][""] = {"": named._replace(value=successor, overridden=overridden, reason=reason)}
 
 
 def _complete(settings: Settings, snapshot: Snapshot) -> None:
@@ -165,12 +166,12 @@ def _complete(settings: Settings, snapshot: Snapshot) -> None:
     if shared is not None and shared.value is True:
         limited = "mem" in resources and isinstance(resources["mem"]["limits"].value, Quantity)
         reason = f"limited by {'the memory limit' if limited else 'the memory of the node'}"
-        resources["shm"][""] = shared._replace(reason=reason)
+        resources["shm"] = {"": shared._replace(reason=reason)}
     kind = resources.get("gpu", {}).get("type")
     if kind is not None and kind.value is not None:
         products = snapshot.cluster.gpu_types.get(kind.value, (kind.value,))
         reason = f"on nodes with {' or '.join(products)}"
-        resources["gpu"]["type"] = kind._replace(reason=reason)
+        resources["gpu"] = {**resources["gpu"], "type": kind._replace(reason=reason)}
 
 
 def _complete_amount(name: str, requests: Setting, limits: Setting, factor: SourcedValue | None) -> dict[str, Setting]:

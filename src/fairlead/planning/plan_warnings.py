@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import chain
 
 from fairlead.model.plans import Layer, PlanWarning, Setting, SourcedValue, Violation, format_value
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
@@ -66,7 +67,7 @@ def warn_of_no_effect(draft: Draft) -> Iterator[PlanWarning]:
             message = f"{value} has no effect on cluster/{draft.cluster.name}, which is a single machine"
             yield PlanWarning(field, "no_effect", message, "remove it")
     for part in ("podAffinity", "podAntiAffinity"):
-        if any(path.startswith(part) for path in draft.resolution.values("affinity")):
+        if any(path.startswith(part) for path in draft.resolution.names("affinity")):
             message = f"{part} has no effect on cluster/{draft.cluster.name}, which is a single machine"
             yield PlanWarning("affinity", "no_effect", message, "remove it")
 
@@ -187,7 +188,7 @@ def _scale(amount: Quantity, ratio: Fraction) -> Quantity:
 
 def warn(draft: Draft) -> tuple[PlanWarning, ...]:
     """All warnings about a plan except overridden values."""
-    return tuple(warning for check in CHECKS for warning in check(draft))
+    return tuple(chain.from_iterable(check(draft) for check in CHECKS))
 
 
 def warn_overridden(resolution: Resolution) -> tuple[PlanWarning, ...]:
@@ -244,6 +245,8 @@ def warn_of_shared_memory(draft: Draft) -> Iterator[PlanWarning]:
 
 def warn_of_quota(draft: Draft) -> Iterator[PlanWarning]:
     """A run that alone exceeds a quota waits forever."""
+    if not draft.snapshot.quotas:
+        return
     replicas = draft.resolution.value("replicas")
     cpu, mem = draft.amount("cpu", "requests"), draft.amount("mem", "requests")
     needs = {
@@ -252,15 +255,14 @@ def warn_of_quota(draft: Draft) -> Iterator[PlanWarning]:
         "mem": ("resources.mem.requests", mem and mem.times(replicas)),
         "runs": ("", 1),
     }
-    for policy in draft.snapshot.policies:
-        for name, (path, need) in needs.items():
-            quota = getattr(policy.quota, name)
-            if quota is not None and need is not None and need > quota:
-                total = f"needs {need} {NOUNS[name]} in total"
-                message = f"{total}; the {policy.scope} quota is {quota}, so the run would stay queued"
-                # No smaller request fits a quota of 0.
-                less = "" if str(quota) == "0" else "request less, or "
-                yield PlanWarning(path, "quota", message, f"{less}ask an administrator for a larger quota")
+    for scope, name, quota in draft.snapshot.quotas:
+        path, need = needs[name]
+        if need is not None and need > quota:
+            total = f"needs {need} {NOUNS[name]} in total"
+            message = f"{total}; the {scope} quota is {quota}, so the run would stay queued"
+            # No smaller request fits a quota of 0.
+            less = "" if str(quota) == "0" else "request less, or "
+            yield PlanWarning(path, "quota", message, f"{less}ask an administrator for a larger quota")
 
 
 def warn_of_missing_code(draft: Draft) -> Iterator[PlanWarning]:

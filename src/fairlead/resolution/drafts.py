@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Template
-from fairlead.model.plans import Layer, Source, SourcedValue
+from fairlead.model import names
+from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Quota, Template
+from fairlead.model.names import PREFIX
+from fairlead.model.plans import FunctionCall, Layer, Source, SourcedValue
 from fairlead.model.quantities import GpuMemory, Percent
 from fairlead.model.requests import Function, RunRequest
 from fairlead.model.resources import WHOLE_DEVICE, Requirements
@@ -68,6 +70,16 @@ class Snapshot:
         """The platform and policy defaults, in ascending precedence."""
         policies = (layer_values(policy_merging.source_of(policy), policy.defaults) for policy in self.policies)
         return (layer_values(Source(Layer.PLATFORM), self.platform), *policies)
+
+    @cached_property
+    def quotas(self) -> tuple[tuple[str, str, Any], ...]:
+        """All quotas of the policies: scope, resource and amount."""
+        return tuple(
+            (policy.scope, resource, amount)
+            for policy in self.policies
+            for resource in Quota.model_fields
+            if (amount := getattr(policy.quota, resource)) is not None
+        )
 
     def layer_of(self, layer: Layer, named: NamedRequirements) -> LayerValues:
         """The values of a template or compute resource. Cached, because many requests use the same one."""
@@ -149,20 +161,50 @@ class Draft:
         return mig
 
     @cached_property
+    def object_name(self) -> str:
+        """The name of the run's main object."""
+        return names.run_name(self.function.name, self.run_id)
+
+    @cached_property
+    def name_annotations(self) -> dict[str, str]:
+        """Annotations with the full project and function names if these are not valid label values."""
+        originals = {"project": self.snapshot.project, "function": self.function.name}
+        return {f"{PREFIX}/{kind}-name": name for kind, name in originals.items() if names.label_value(name) != name}
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The labels that all of the run's objects have."""
+        return self.resolution.values("labels")
+
+    @cached_property
+    def call(self) -> FunctionCall:
+        """The call that the bootstrap makes: function, inputs and port."""
+        function, code = self.function, self.snapshot.code
+        return FunctionCall(
+            action=self.request.action,
+            source=function.source,
+            handler=function.handler,
+            command=function.command,
+            inputs=self.request.inputs,
+            port=self.port,
+            digest=function.code or (code.digest if code else ""),
+        )
+
+    @cached_property
     def secrets(self) -> dict[str, str]:
         """The secrets of the run, each with the path that requests it."""
-        secrets = {name: f"secrets.{name}" for name in self.resolution.named("secrets")}
+        secrets = {name: f"secrets.{name}" for name in self.resolution.names("secrets")}
         for volume, parts in self.resolution.named("volumes").items():
             # A secret can be both a variable and a file. In that case, the path of the variable is reported.
             if parts["volume_type"] == "secret":
                 secrets.setdefault(parts["spec.name"], f"volumes.{volume}.spec.name")
         return dict(sorted(secrets.items()))
 
-    @property
+    @cached_property
     def pull_secrets(self) -> dict[str, str]:
         """The image pull secrets, each with the path that requests it."""
-        names = self.resolution.named("function")
-        return {name.removeprefix(PULL): f"function.{name}" for name in names if name.startswith(PULL)}
+        pulling = [name for name in sorted(self.resolution.names("function")) if name.startswith(PULL)]
+        return {name.removeprefix(PULL): f"function.{name}" for name in pulling}
 
     @property
     def calls_back(self) -> bool:

@@ -1,6 +1,7 @@
 """Settings that the platform enforces: security, labels and the run's variables."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from fairlead.model import names
 from fairlead.model.names import ATTEMPT, HOME, PREFIX, RUN_LABEL
@@ -13,6 +14,13 @@ from fairlead.resolution.layers import LayerValues, Resolution, SettingGroup, si
 ENFORCED = Source(Layer.ENFORCED)
 # A number, because the kubelet refuses to start a container with a user name: it cannot verify that it is not root.
 DEFAULT_ID = 1000
+SECURITY = (
+    single_setting(ENFORCED, "security", "allow_privilege_escalation", False),
+    single_setting(ENFORCED, "security", "drop_capabilities", "ALL"),
+    single_setting(ENFORCED, "security", "seccomp_profile", "RuntimeDefault"),
+    # User code must not be able to call the Kubernetes API.
+    single_setting(ENFORCED, "security", "service_account_token", False),
+)
 
 
 def resolve_enforced(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run_id: str) -> LayerValues:
@@ -32,25 +40,21 @@ def _defaults(resolution: Resolution) -> Iterator[SettingGroup]:
     user = resolution.value("run_as_user")
     group = resolution.value("run_as_group")
     if user is None:
-        yield single_setting("run_as_user", "", DEFAULT_ID)
+        yield _enforced("run_as_user", "", DEFAULT_ID)
     if group is None:
-        yield single_setting("run_as_group", "", DEFAULT_ID)
+        yield _enforced("run_as_group", "", DEFAULT_ID)
     # Kubernetes makes volumes writable for this group. Without it, most new volumes belong to root.
     if resolution.value("fs_group") is None:
-        yield single_setting("fs_group", "", DEFAULT_ID if group is None else group)
+        yield _enforced("fs_group", "", DEFAULT_ID if group is None else group)
     # A secret named HOME also becomes a variable. Setting both would be a violation.
     if resolution.value("envs", "HOME") is None and resolution.value("secrets", "HOME") is None:
-        yield single_setting("envs", "HOME", HOME)
+        yield _enforced("envs", "HOME", HOME)
 
 
 def _always(resolution: Resolution) -> Iterator[SettingGroup]:
     # With runAsNonRoot, the kubelet refuses to start a container as user 0, even if a policy allows root.
-    yield single_setting("security", "run_as_non_root", resolution.value("run_as_user") != 0)
-    yield single_setting("security", "allow_privilege_escalation", False)
-    yield single_setting("security", "drop_capabilities", "ALL")
-    yield single_setting("security", "seccomp_profile", "RuntimeDefault")
-    # User code must not be able to call the Kubernetes API.
-    yield single_setting("security", "service_account_token", False)
+    yield _enforced("security", "run_as_non_root", resolution.value("run_as_user") != 0)
+    yield from SECURITY
 
 
 def _labels(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run_id: str) -> Iterator[SettingGroup]:
@@ -63,17 +67,17 @@ def _labels(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run
         RUN_LABEL: run_id,
     } | ({f"{PREFIX}/compute-resource": profile} if profile else {})
     for key, value in labels.items():
-        yield single_setting("labels", key, names.label_value(value))
-    yield single_setting("envs", "FAIRLEAD_PROJECT", snapshot.project)
-    yield single_setting("envs", "FAIRLEAD_RUN", run_id)
+        yield _enforced("labels", key, names.label_value(value))
+    yield _enforced("envs", "FAIRLEAD_PROJECT", snapshot.project)
+    yield _enforced("envs", "FAIRLEAD_RUN", run_id)
     # Later attempts replace this value when their manifests are derived from the plan.
-    yield single_setting("envs", ATTEMPT, "1")
+    yield _enforced("envs", ATTEMPT, "1")
 
 
 def _server(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
     """The server URL for pods of Python functions, which download code and upload results."""
     if request.function.kind == "python" and cluster.executor == "kubernetes" and cluster.server_url is not None:
-        yield single_setting("envs", "FAIRLEAD_SERVER", cluster.server_url)
+        yield _enforced("envs", "FAIRLEAD_SERVER", cluster.server_url)
 
 
 def _port(resolution: Resolution, request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
@@ -81,4 +85,8 @@ def _port(resolution: Resolution, request: RunRequest, cluster: Cluster) -> Iter
     port = resolution.value("function", "port")
     # The port is in the strongest layer, because the Service and the readiness probe use the same port.
     if request.action != "job" and port is not None and (request.function.command or cluster.executor != "local"):
-        yield single_setting("envs", "PORT", str(port))
+        yield _enforced("envs", "PORT", str(port))
+
+
+def _enforced(section: str, name: str, value: Any) -> SettingGroup:
+    return single_setting(ENFORCED, section, name, value)

@@ -1,11 +1,11 @@
 """Resolution: merge the layers of settings in order of precedence, combine affinities, and record overridden values."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairlead.model.placement import Affinity
 from fairlead.model.plans import Setting, Source, SourcedValue
@@ -23,8 +23,13 @@ SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+# Settings that are overridden together: a resource with its request and limit, a variable, a volume or a field. The
+# section and the name of the group, and its settings by part: their paths are `section.name`, or `section.name.part` if
+# the group has parts. A plain tuple, because a plan creates about forty.
+SettingGroup = tuple[str, str, Mapping[str, Setting]]
+
 # By section, name and part.
-Settings = dict[str, dict[str, dict[str, Setting]]]
+Settings = dict[str, dict[str, Mapping[str, Setting]]]
 
 
 def affinity_parts(affinity: Affinity) -> Iterator[tuple[str, list[Term]]]:
@@ -103,25 +108,20 @@ def _contradicts(selector: Mapping[str, str], term: Term) -> bool:
     return bool(present & absent) or any(not values for values in allowed.values())
 
 
-class SettingGroup(NamedTuple):
-    """Settings that are overridden together: a resource with its request and limit, a variable, a volume or a field.
-
-    Its values are at the path `section.name`, or at `section.name.part` if the group has parts.
-    """
-
-    section: str
-    name: str
-    values: Mapping[str, Any]
-
-
-def single_setting(section: str, name: str, value: Any) -> SettingGroup:
+def single_setting(source: Source, section: str, name: str, value: Any) -> SettingGroup:
     """A group with one setting and no parts."""
-    return SettingGroup(section, name, {"": value})
+    return section, name, {"": Setting(f"{section}.{name}" if name else section, value, source)}
+
+
+def setting_group(source: Source, section: str, name: str, values: Mapping[str, Any]) -> SettingGroup:
+    """A group with a setting for each part."""
+    path = f"{section}.{name}."
+    return section, name, {part: Setting(path + part, value, source) for part, value in values.items()}
 
 
 @dataclass(frozen=True)
 class LayerValues:
-    """The groups of settings that one layer sets."""
+    """The groups of settings that one layer sets. Resolutions share them, so they must not be changed."""
 
     source: Source
     groups: tuple[SettingGroup, ...]
@@ -145,6 +145,10 @@ class Resolution:
         setting = self.settings.get(section, NOTHING).get(name, NOTHING).get(part)
         return None if setting is None else setting.value
 
+    def names(self, section: str) -> Collection[str]:
+        """The names of the groups in a section, in any order."""
+        return self.settings.get(section, NOTHING).keys()
+
     def named(self, section: str) -> dict[str, dict[str, Any]]:
         """The groups in a section, sorted by name, each with the parts that have a value."""
         if section not in self._named:
@@ -156,7 +160,7 @@ class Resolution:
 
     def values(self, section: str) -> dict[str, Any]:
         """The values in a section whose groups have no parts, sorted by name."""
-        return {name: parts[""] for name, parts in self.named(section).items()}
+        return {name: parts[""].value for name, parts in sorted(self.settings.get(section, NOTHING).items())}
 
     @cached_property
     def flat(self) -> tuple[Setting, ...]:
@@ -177,61 +181,50 @@ def resolve(layers: Iterable[LayerValues]) -> Settings:
 
 def add_layer(settings: Settings, layer: LayerValues) -> None:
     """Merge one more layer, which overrides all layers before it."""
-    source = layer.source
-    for group in layer.groups:
-        section, name, values = group
+    for section, name, added in layer.groups:
         groups = settings.setdefault(section, {})
         old = groups.get(name)
         if old is None:
-            path = path_of_setting(section, name)
-            groups[name] = {
-                part: Setting(f"{path}.{part}" if part else path, value, source) for part, value in values.items()
-            }
+            groups[name] = added
         elif section == "affinity":
             # Both are combined: a user who requires a zone must not remove an administrator's required affinity.
-            groups[name] = {"": _combine_setting(old[""], group, source)}
+            groups[name] = {"": _combine_setting(name, old[""], added[""])}
         else:
-            groups[name] = _override(old, group, source)
+            groups[name] = _override(old, added, layer.source)
 
 
 def layer_values(source: Source, requirements: Requirements, *more: SettingGroup) -> LayerValues:
     """The values that requirements set, as a layer."""
-    return LayerValues(source, (*groups_of(requirements), *more))
+    return LayerValues(source, (*groups_of(source, requirements), *more))
 
 
-def groups_of(requirements: Requirements) -> Iterator[SettingGroup]:
+def groups_of(source: Source, requirements: Requirements) -> Iterator[SettingGroup]:
     """Split requirements into the groups that are overridden together."""
-    yield from _groups_of_resources(requirements.resources)
+    yield from _groups_of_resources(source, requirements.resources)
     for key, value in requirements.node_selector.items():
-        yield single_setting("node_selector", key, value)
+        yield single_setting(source, "node_selector", key, value)
     for toleration in requirements.tolerations:
-        yield single_setting("tolerations", str(toleration), toleration.manifest)
+        yield single_setting(source, "tolerations", str(toleration), toleration.manifest)
     if requirements.affinity is not None:
         for name, terms in affinity_parts(requirements.affinity):
-            yield single_setting("affinity", name, terms)
+            yield single_setting(source, "affinity", name, terms)
     for name, volume in requirements.volumes.items():
-        yield SettingGroup("volumes", name, _parts_of_volume(volume))
+        yield setting_group(source, "volumes", name, _parts_of_volume(volume))
     for name in dict.fromkeys(requirements.secrets):
-        yield single_setting("secrets", name, name)
+        yield single_setting(source, "secrets", name, name)
     for name, text in requirements.envs.items():
-        yield single_setting("envs", name, text)
+        yield single_setting(source, "envs", name, text)
     for name in SCALARS:
         if (value := getattr(requirements, name)) is not None:
-            yield single_setting(name, "", value)
+            yield single_setting(source, name, "", value)
 
 
-def path_of_setting(section: str, name: str, part: str = "") -> str:
-    """The path of a setting, such as `resources.mem.requests`, `envs.HF_HOME` or `fs_group`."""
-    path = f"{section}.{name}" if name else section
-    return f"{path}.{part}" if part else path
-
-
-def _override(old: Mapping[str, Setting], group: SettingGroup, source: Source) -> dict[str, Setting]:
+def _override(old: Mapping[str, Setting], added: Mapping[str, Setting], source: Source) -> dict[str, Setting]:
     """The group with the values of the new layer. Parts that only the old layer set stay visible, without a value."""
     # The whole group is replaced. Otherwise a default limit of 2Gi would apply to a request of 8Gi.
     overriding = {
-        part: Setting(path_of_setting(group.section, group.name, part), value, source, _overridden_by(old.get(part)))
-        for part, value in group.values.items()
+        part: Setting(setting.path, setting.value, source, _overridden_by(old[part])) if part in old else setting
+        for part, setting in added.items()
     }
     for part, old_setting in old.items():
         if part not in overriding:
@@ -239,31 +232,28 @@ def _override(old: Mapping[str, Setting], group: SettingGroup, source: Source) -
     return overriding
 
 
-def _overridden_by(old: Setting | None) -> tuple[SourcedValue, ...]:
-    if old is None:
-        return ()
+def _overridden_by(old: Setting) -> tuple[SourcedValue, ...]:
     # A part without a value was removed by a layer, so it is not a value that was overridden.
     return old.overridden if old.value is None else (SourcedValue(old.value, old.source), *old.overridden)
 
 
-def _combine_setting(old: Setting, group: SettingGroup, source: Source) -> Setting:
-    added = group.values[""]
-    combined = (*(old.combined or (SourcedValue(old.value, old.source),)), SourcedValue(added, source))
-    return old._replace(value=combine_terms(group.name, old.value, added), source=source, combined=combined)
+def _combine_setting(name: str, old: Setting, added: Setting) -> Setting:
+    combined = (*(old.combined or (SourcedValue(old.value, old.source),)), SourcedValue(added.value, added.source))
+    return old._replace(value=combine_terms(name, old.value, added.value), source=added.source, combined=combined)
 
 
-def _groups_of_resources(resources: Resources) -> Iterator[SettingGroup]:
+def _groups_of_resources(source: Source, resources: Resources) -> Iterator[SettingGroup]:
     for name in AMOUNTS:
         amount: Amount | None = getattr(resources, name)
         if amount is not None and (amount.requests is not None or amount.limits is not None):
             # Both parts are always included, because planning computes the missing one.
-            yield SettingGroup("resources", name, {"requests": amount.requests, "limits": amount.limits})
+            yield setting_group(source, "resources", name, {"requests": amount.requests, "limits": amount.limits})
     if resources.gpu is not None and resources.gpu.devices is not None:
-        yield SettingGroup("resources", "gpu", _parts_of_gpu(resources.gpu))
+        yield setting_group(source, "resources", "gpu", _parts_of_gpu(resources.gpu))
     if resources.shm is not None:
-        yield single_setting("resources", "shm", resources.shm)
+        yield single_setting(source, "resources", "shm", resources.shm)
     for name, count in resources.extended.items():
-        yield single_setting("resources", f"extended.{name}", count)
+        yield single_setting(source, "resources", f"extended.{name}", count)
 
 
 def _parts_of_gpu(gpu: Gpu) -> dict[str, Any]:
