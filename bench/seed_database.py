@@ -26,6 +26,8 @@ FEW = 20  # number of compute resources that the viewer sees
 RARE, COMMON = 8, 2  # GPUs of one compute resource in a thousand, and of half of them
 VIEWER = "fl_viewer_of_one_project"
 PROFILE = "1xa100"
+# The project of previews is in a cluster without a connection: this machine may not have the GPUs that they request.
+PREVIEW_PROJECT = "vision"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -81,10 +83,14 @@ def _audit_fields(number: int) -> dict[str, Any]:
 
 
 def _tree() -> list[ScopeRecord]:
-    names = [f"lab-{number}" for number in range(PROJECTS)]
+    projects = dict.fromkeys(("seen", *(f"lab-{number}" for number in range(PROJECTS))), "cluster/local")
+    projects[PREVIEW_PROJECT] = "cluster/gpus"
     return [
-        ScopeRecord(**_audit_fields(0), kind="project", name=name, scope=f"project/{name}", parent="cluster/local")
-        for name in ("seen", *names)
+        ScopeRecord(**_audit_fields(0), kind="cluster", name="gpus", scope="cluster/gpus", parent="platform"),
+        *(
+            ScopeRecord(**_audit_fields(0), kind="project", name=name, scope=f"project/{name}", parent=parent)
+            for name, parent in projects.items()
+        ),
     ]
 
 

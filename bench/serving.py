@@ -26,7 +26,7 @@ import sqlalchemy as sa
 
 from bench.http_load import MakeRequest, fetch, send_load, write_request
 from bench.load_results import CaseResult, LoadRound
-from bench.seed_database import COMMON, PROFILE, RARE, VIEWER
+from bench.seed_database import COMMON, PREVIEW_PROJECT, PROFILE, RARE, VIEWER
 from bench.sites import Site, running_sites
 from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
@@ -44,7 +44,7 @@ GOAL_LIST_SECONDS = 0.010
 GOAL_PREVIEWS = 500
 GOAL_START_SECONDS = 3.0
 REQUEST = {
-    "function": {"name": "train", "kind": "python", "handler": "main"},
+    "function": {"name": "train", "kind": "python", "source": "train.py", "handler": "main"},
     "profile": PROFILE,
     "resources": {"cpu": {"requests": 8, "limits": 12}, "mem": {"requests": "32Gi", "limits": "48Gi"}, "shm": "8Gi"},
     "envs": [{"name": "HF_HOME", "value": "/data/huggingface"}, {"name": "MODE", "value": "train"}],
@@ -120,7 +120,7 @@ def _creates(site: Site) -> MakeRequest:
 
 def _previews(site: Site) -> MakeRequest:
     body = json.dumps(REQUEST).encode()
-    request = write_request("POST", f"{API}/projects/default/runs/preview", site.token, body)
+    request = write_request("POST", f"{API}/projects/{PREVIEW_PROJECT}/runs/preview", site.token, body)
     plan = json.loads(fetch(site.port, request))
     assert plan["manifests"], plan["violations"]
     return lambda: request
