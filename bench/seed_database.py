@@ -1,4 +1,4 @@
-"""Fills the databases of the benchmark with projects, a viewer of one of them, and compute resources.
+"""Fills the databases of the benchmarks with projects, a viewer of one of them, and compute resources or runs.
 
 Rows are inserted directly: 100,000 requests would take longer than the rest of the benchmark.
 """
@@ -14,13 +14,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.adapters.database.tables import TABLES, compute_resources
+from fairlead.adapters.database.tables import TABLES, compute_resources, runs
 from fairlead.model.columns import computed_columns
-from fairlead.model.records import ComputeResourceRecord, GrantRecord, ScopeRecord, TokenRecord
+from fairlead.model.records import ComputeResourceRecord, GrantRecord, RunRecord, ScopeRecord, TokenRecord
 from fairlead.services.transactions.unit_of_work import digest_of
 
 CHUNK = 1000
 SHAPES = 1000
+COPIED = 10_000  # runs that are inserted as rows; the database copies them until there are enough
 PROJECTS = 200
 FEW = 20  # number of compute resources that the viewer sees
 RARE, COMMON = 8, 2  # GPUs of one compute resource in a thousand, and of half of them
@@ -29,6 +30,7 @@ PROFILE = "1xa100"
 # The project of previews is in a cluster without a connection: this machine may not have the GPUs that they request.
 PREVIEW_PROJECT = "vision"
 START = datetime(2026, 1, 1, tzinfo=UTC)
+RUNS_START = datetime.now(UTC) - timedelta(days=12)  # recent, because servers delete old runs
 
 
 def fill(sizes: Mapping[str, int]) -> None:
@@ -37,27 +39,40 @@ def fill(sizes: Mapping[str, int]) -> None:
         stores = {url: stack.enter_context(contextlib.closing(DatabaseStore(url))) for url in sizes}
         engines = {url: store.engine for url, store in stores.items()}
         for engine in engines.values():
-            _prepare(engine)
+            _prepare(engine, compute_resources)
         for start in range(0, max(sizes.values()), CHUNK):
             rows = _compute_resources(start)
             for url in (url for url, size in sizes.items() if start < size):
                 with engines[url].begin() as connection:
                     connection.execute(sa.insert(compute_resources), rows)
         for engine in engines.values():
-            _finish(engine)
+            _finish(engine, compute_resources)
 
 
-def _prepare(engine: sa.Engine) -> None:
+def fill_with_runs(sizes: Mapping[str, int]) -> None:
+    """Insert runs into each database, which a server must have initialized. Sizes are multiples of `COPIED`."""
+    for url, size in sizes.items():
+        with contextlib.closing(DatabaseStore(url)) as store:
+            _prepare(store.engine, runs)
+            with store.engine.begin() as connection:
+                connection.execute(sa.insert(runs), [_row(_run(number)) for number in range(COPIED)])
+            for copy in range(1, size // COPIED):
+                with store.engine.begin() as connection:
+                    connection.execute(_copy_runs(copy, store.dialect))
+            _finish(store.engine, runs)
+
+
+def _prepare(engine: sa.Engine, table: sa.Table) -> None:
     with engine.begin() as connection:
         for record in (*_tree(), _grant(), _token()):
             connection.execute(sa.insert(TABLES[type(record)]), _row(record))
-        for index in compute_resources.indexes:
+        for index in table.indexes:
             index.drop(connection)
 
 
-def _finish(engine: sa.Engine) -> None:
+def _finish(engine: sa.Engine, table: sa.Table) -> None:
     with engine.begin() as connection:
-        for index in compute_resources.indexes:  # all at once: row by row takes several times as long
+        for index in table.indexes:  # all at once: row by row takes several times as long
             index.create(connection)
     if engine.dialect.name == "postgresql":  # autovacuum would do this a while later
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -129,3 +144,28 @@ def _shape(number: int) -> dict[str, Any]:
     }
     requirements = {"resources": resources, "node_selector": {"pool": f"pool-{number % 20}"}}
     return _row(ComputeResourceRecord(**_audit_fields(number), name="", scope="", requirements=requirements))
+
+
+def _run(number: int) -> RunRecord:
+    """One run of each second. All have ended: one in a thousand failed, the others are completed."""
+    scope = "project/seen" if number == 1 else f"project/lab-{number % PROJECTS}"
+    state, reason = ("failed", "Error") if number % 1000 == 7 else ("completed", "Completed")
+    at = RUNS_START + timedelta(seconds=number)
+    outcome: dict[str, Any] = {"state": state, "reason": reason, "message": "has ended", "active": False}
+    values: dict[str, Any] = {"function": f"train-{number % 20}", "action": "job", "finished_at": at}
+    stamps = {**_audit_fields(number), "id": uuid.UUID(int=number).hex, "created_at": at, "updated_at": at}
+    return RunRecord(**stamps, **outcome, **values, scope=scope, compute_resource=f"gpu-{number % 50}")
+
+
+def _copy_runs(copy: int, dialect: str) -> sa.Insert:
+    """Copy the inserted runs, with other IDs and later times, inside the database."""
+    prefix, later = f"{copy:04x}", timedelta(seconds=copy * COPIED)
+    changed: dict[str, Any] = {"id": sa.literal(prefix).concat(sa.func.substr(runs.c.id, len(prefix) + 1))}
+    for name in ("created_at", "updated_at", "finished_at"):
+        column = runs.c[name]
+        if dialect == "sqlite":  # times are text
+            changed[name] = sa.func.strftime("%Y-%m-%d %H:%M:%f000", column, f"+{copy * COPIED} seconds")
+        else:
+            changed[name] = column + sa.literal(later, sa.Interval)
+    selected = [changed.get(column.name, column) for column in runs.c]
+    return sa.insert(runs).from_select(list(runs.c), sa.select(*selected).where(runs.c.id < "0001"))

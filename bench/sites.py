@@ -11,7 +11,7 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -108,8 +108,13 @@ class Site:
 
 
 @contextlib.contextmanager
-def running_sites(sizes: tuple[int, ...]) -> Iterator[list[Site]]:
-    """Run a server with SQLite and one with PostgreSQL for each size; remove everything afterward."""
+def running_sites(
+    sizes: tuple[int, ...], fill: Callable[[Mapping[str, int]], None] = seed_database.fill
+) -> Iterator[list[Site]]:
+    """Run a server with SQLite and one with PostgreSQL for each size; remove everything afterward.
+
+    `fill` receives the number of rows to insert into each database, by URL.
+    """
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as name, _postgresql() as (server, pid):
         folder, sites = Path(name), list[Site]()
         for rows in (0, *sizes):  # the first pair only compiles the bytecode
@@ -122,7 +127,7 @@ def running_sites(sizes: tuple[int, ...]) -> Iterator[list[Site]]:
                 site.up("empty")
                 site.down()
             sites = sites[2:]
-            seed_database.fill({site.url: site.rows for site in sites})
+            fill({site.url: site.rows for site in sites})
             for site in sites:
                 site.up("existing")
                 site.idle = site.memory()
