@@ -48,6 +48,12 @@ class Transaction(Protocol):
     def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
         """Return one page of a list. The caller creates the page's cursor."""
 
+    def scan_end(self, kind: type[Any], query: Query, most: int) -> tuple[Any, str] | None:
+        """Return where to end a page that must examine records one by one, so that it examines `most` at most.
+
+        This is the sort value and ID of a record in the same scopes; None if no index is missing or fewer remain.
+        """
+
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
         """Count the records that match all conditions."""
 

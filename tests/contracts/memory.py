@@ -126,6 +126,17 @@ class MemoryTransaction:
         """Records that match all conditions, sorted by a text field, or oldest first."""
         return sorted(self._matching(kind, conditions), key=operator.attrgetter(by, "id"))[:limit]
 
+    def scan_end(self, kind: type[Any], query: Query, most: int) -> tuple[Any, str] | None:
+        """Where to end a page that examines records one by one, which are all pages with conditions but the scope."""
+        scopes = tuple(condition for condition in query.conditions if condition.column == "scope")
+        if not query.search and scopes == query.conditions:
+            return None
+        window = self.page(kind, replace(query, search="", conditions=scopes, limit=most + 1)).items
+        if len(window) <= most:
+            return None
+        column, last = COLUMNS[kind].get(query.sort), window[most - 1]
+        return (last.id if column is None else column.sort_value(column.of(last))), last.id
+
     def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
         """One page of a list. The caller creates the cursor for the next page."""
 
@@ -137,6 +148,9 @@ class MemoryTransaction:
         if query.after is not None:
             is_after = operator.lt if query.descending else operator.gt
             matching = [record for record in matching if is_after(sort_key(record), query.after)]
+        if query.until is not None:
+            is_until = operator.ge if query.descending else operator.le
+            matching = [record for record in matching if is_until(sort_key(record), query.until)]
         return Page(sorted(matching, key=sort_key, reverse=query.descending)[: query.limit])
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:

@@ -81,15 +81,22 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(value for value in values if value is not None))
 
 
-def test_changed_runs_are_found_with_an_index(sqlite_store: DatabaseStore) -> None:
+@pytest.mark.parametrize(
+    ("condition", "sort", "index"),
+    [
+        (Condition("updated_at", ">", NOW), "updated_at", "ix_runs_updated_at"),
+        (Condition("scope", "=", "project/forest"), "created_at", "ix_runs_scope_created_at"),
+    ],
+    ids=["changed", "of a project"],
+)
+def test_runs_are_found_with_an_index(sqlite_store: DatabaseStore, condition: Condition, sort: str, index: str) -> None:
     statements: list[tuple[str, Any]] = []
-    since = (Condition("updated_at", ">", NOW),)
     with sqlite_store.reading() as tx:
         connection = tx._connection
         sa.event.listen(
             connection, "before_cursor_execute", lambda *arguments: statements.append((arguments[2], arguments[3]))
         )
-        tx.page(RunRecord, Query(since, sort="updated_at"))
+        tx.page(RunRecord, Query((condition,), sort=sort))
         statement, values = statements[0]
         plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
-    assert "ix_runs_updated_at" in str(plan)
+    assert index in str(plan)

@@ -325,6 +325,33 @@ def test_pages_of_any_size_contain_the_same_records(world: Store, limit: int) ->
         assert len(paged) == tx.count(AuditRecord, Condition("kind", "=", "run"), search="g") > 2
 
 
+@pytest.mark.parametrize("sort", ["id", "created_at", "function"])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(
+    "options", [{"search": "1"}, {"conditions": (Condition("created_by", "=", "apple"),)}], ids=["search", "filter"]
+)
+def test_a_scan_ends_after_a_number_of_records_in_the_same_scopes(
+    world: Store, sort: str, descending: bool, options: dict[str, Any]
+) -> None:
+    in_scope = Condition("scope", "in", SCOPES[:2])
+    query = Query(sort=sort, descending=descending, limit=200)
+    query = replace(query, conditions=(in_scope, *options.get("conditions", ())), search=options.get("search", ""))
+    with world.reading() as tx:
+        examined = tx.page(RunRecord, replace(query, conditions=(in_scope,), search="")).items
+        matching = tx.page(RunRecord, query).items
+        assert 0 < len(matching) < len(examined)
+        for most in range(1, len(examined)):
+            end = tx.scan_end(RunRecord, query, most)
+            assert end is not None
+            assert end[1] == examined[most - 1].id
+            within = {run.id for run in examined[:most]}
+            before, after = replace(query, until=end), replace(query, after=end)
+            assert tx.page(RunRecord, before).items == [run for run in matching if run.id in within]
+            assert tx.page(RunRecord, after).items == [run for run in matching if run.id not in within]
+        assert tx.scan_end(RunRecord, query, len(examined)) is None
+        assert tx.scan_end(RunRecord, replace(query, conditions=(in_scope,), search=""), 1) is None
+
+
 def test_a_cursor_is_valid_after_its_record_was_deleted(filled_store: Store) -> None:
     add_records(filled_store, *(make(VolumeRecord, f"v{number}") for number in range(4)))
     with filled_store.changing("assets") as tx:

@@ -243,6 +243,7 @@ class Query:
     sort: str = "id"
     descending: bool = False
     after: tuple[Any, str] | None = None  # keyset pagination: unlike an offset, it is stable while rows are added
+    until: tuple[Any, str] | None = None  # the sort value and ID of the last record to examine
     limit: int = 50
 
 

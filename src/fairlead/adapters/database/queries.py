@@ -91,9 +91,17 @@ def select_records(kind: Any) -> sa.Select[Any]:
     return sa.select(*_SELECTED[kind])
 
 
-def where_clauses(kind: type, conditions: Sequence[Condition], dialect: str, *, in_order: bool = False) -> list[Any]:
-    """Return the conditions as SQL. `in_order`: the list is read in its sort order, so only its index may be used."""
-    return [clause for condition in conditions for clause in _clauses(kind, condition, dialect, in_order)]
+def where_clauses(
+    kind: type, conditions: Sequence[Condition], dialect: str, *, sorted_by: str | None = None
+) -> list[Any]:
+    """Return the conditions as SQL. If the list is read in the order `sorted_by`, only its index may be used."""
+    return [
+        clause
+        for condition in conditions
+        for clause in _clauses(
+            kind, condition, dialect, sorted_by is not None and not _is_sorted(kind, condition, sorted_by)
+        )
+    ]
 
 
 def search_clauses(kind: type, text: str) -> list[Any]:
@@ -105,15 +113,19 @@ def search_clauses(kind: type, text: str) -> list[Any]:
 
 
 def cursor_clauses(kind: type, query: Query) -> list[Any]:
-    """Return the SQL for the rows after the cursor."""
-    if query.after is None:
-        return []
+    """Return the SQL for the rows after the cursor, up to the last one to examine."""
     order, key = sort_expression(kind, query.sort), TABLES[kind].c.id
-    value = sa.literal(query.after[0], order.type)
-    # Value and ID are compared as a tuple, so that rows with equal values are neither skipped nor repeated.
-    row, cursor = sa.tuple_(order, key), sa.tuple_(value, sa.literal(query.after[1]))
-    # The second clause is redundant, but SQLite needs it to use an index on an expression.
-    return [row < cursor, order <= value] if query.descending else [row > cursor, order >= value]
+    clauses: list[Any] = []
+    for position, is_start in ((query.after, True), (query.until, False)):
+        if position is not None:
+            value = sa.literal(position[0], order.type)
+            # Value and ID are compared as a tuple, so that rows with equal values are neither skipped nor repeated.
+            row, cursor = sa.tuple_(order, key), sa.tuple_(value, sa.literal(position[1]))
+            below, above = ("<", ">") if is_start else ("<=", ">=")
+            is_below = query.descending is is_start
+            # The second clause is redundant, but SQLite needs it to use an index on an expression.
+            clauses += [row.op(below if is_below else above)(cursor), order <= value if is_below else order >= value]
+    return clauses
 
 
 def order_by_clauses(kind: type, query: Query) -> list[Any]:
@@ -122,10 +134,26 @@ def order_by_clauses(kind: type, query: Query) -> list[Any]:
     return [part.desc() if query.descending else part.asc() for part in parts]
 
 
-def is_broad(query: Query) -> bool:
-    """Whether nearly all rows match, so that the list should be read in its sort order."""
+def is_read_in_order(kind: type, query: Query) -> bool:
+    """Whether nearly all rows match or an index sorts those that match, so that the list is read in its sort order."""
     # A false flag excludes few rows: most assets are not archived, and most runs have ended.
-    return not query.search and all(condition.value is False for condition in query.conditions)
+    return not query.search and all(
+        condition.value is False or _is_sorted(kind, condition, query.sort) for condition in query.conditions
+    )
+
+
+def needs_scan(kind: type, query: Query) -> bool:
+    """Whether no index finds the matching rows: for searches, parts of texts, and columns without an index."""
+    return bool(query.search) or any(
+        condition.operator in ("contains", "!=") or all(condition.column != names[0] for names in _INDEX_COLUMNS[kind])
+        for condition in query.conditions
+        if condition.value is not False
+    )
+
+
+def _is_sorted(kind: type, condition: Condition, sort: str) -> bool:
+    """Whether an index contains the rows that meet the condition in their sort order."""
+    return condition.operator == "=" and [condition.column, sort, "id"] in _INDEX_COLUMNS[kind]
 
 
 def _clauses(kind: type, condition: Condition, dialect: str, in_order: bool) -> Iterator[Any]:
@@ -154,7 +182,8 @@ def _clauses(kind: type, condition: Condition, dialect: str, in_order: bool) -> 
             known = COLUMNS.get(kind, {}).get(condition.column)
             # The index ignores case, so it cannot find strings that are smaller or larger than a value.
             kinds = ("text", "keyword", "number") if sign == "=" else ("number",)
-            plain = derived is not None or value is None or known is None or known.kind not in kinds
+            unindexed = condition.column not in _INDEXED.get(kind, ())
+            plain = derived is not None or unindexed or value is None or known is None or known.kind not in kinds
             if plain or known is None or (in_order and dialect == "sqlite"):
                 yield column.op(sign)(sa.literal(value, column.type))
                 return
@@ -181,3 +210,12 @@ def _select(kind: type) -> tuple[Any, ...]:
 
 
 _SELECTED = {kind: _select(kind) for kind in TABLES}
+# The columns of each index, in order.
+_INDEX_COLUMNS = {
+    kind: [
+        list(index.columns.keys())
+        for index in (*table.indexes, *table.constraints)
+        if isinstance(index, (sa.Index, sa.PrimaryKeyConstraint, sa.UniqueConstraint))
+    ]
+    for kind, table in TABLES.items()
+}

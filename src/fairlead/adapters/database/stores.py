@@ -105,16 +105,36 @@ class DatabaseTransaction:
         key = TABLES[kind].c.id
         conditions = self._clauses(kind, query.conditions)
         clauses = [*conditions, *queries.search_clauses(kind, query.search), *queries.cursor_clauses(kind, query)]
-        few = None if queries.is_broad(query) else self._find_few(kind, query, clauses)
+        in_order = queries.is_read_in_order(kind, query) or query.until is not None
+        few = None if in_order else self._find_few(kind, query, clauses)
         # Select the IDs on the page first, so that derived columns are computed for its rows only.
         directions = queries.order_by_clauses(kind, query)
         if few is not None:
             return Page(self._load(kind, queries.select_records(kind).where(key.in_(few)).order_by(*directions)))
         # Many rows match, so read in order until the page is full. The conditions are replaced by a form that prevents
         # SQLite from choosing a different index.
-        clauses[: len(conditions)] = self._clauses(kind, query.conditions, in_order=True)
+        clauses[: len(conditions)] = self._clauses(kind, query.conditions, sorted_by=query.sort)
         cut = sa.select(key).where(*clauses).order_by(*directions).limit(query.limit).subquery("page")
         return Page(self._load(kind, queries.select_records(kind).join(cut, cut.c.id == key).order_by(*directions)))
+
+    def scan_end(self, kind: type[Any], query: Query, most: int) -> tuple[Any, str] | None:
+        """Return where to end a page that must examine records one by one, so that it examines `most` at most.
+
+        This is the sort value and ID of a record in the same scopes; None if no index is missing or fewer remain.
+        """
+        if not queries.needs_scan(kind, query):
+            return None
+        key, order = TABLES[kind].c.id, sort_expression(kind, query.sort)
+        # Only scopes are considered, because finding the end must not itself be a scan.
+        scopes = [condition for condition in query.conditions if condition.column == "scope"]
+        after = queries.cursor_clauses(kind, query)
+        # Count first: in a scope with few records, reading in order would read the records of all other scopes.
+        some = sa.select(key).where(*self._clauses(kind, scopes), *after).limit(most + 1).subquery("some")
+        if self._connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one() <= most:
+            return None
+        clauses = self._clauses(kind, scopes, sorted_by=query.sort)
+        ordered = sa.select(order, key).where(*clauses, *after).order_by(*queries.order_by_clauses(kind, query))
+        return tuple(self._connection.execute(ordered.offset(most - 1).limit(1)).one())
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
         """Count the records that match all conditions."""
@@ -204,8 +224,8 @@ class DatabaseTransaction:
             return None
         return [key for _, key in sorted(rows, reverse=query.descending)[: query.limit]]
 
-    def _clauses(self, kind: type, conditions: Sequence[Condition], *, in_order: bool = False) -> list[Any]:
-        return queries.where_clauses(kind, conditions, self._connection.dialect.name, in_order=in_order)
+    def _clauses(self, kind: type, conditions: Sequence[Condition], *, sorted_by: str | None = None) -> list[Any]:
+        return queries.where_clauses(kind, conditions, self._connection.dialect.name, sorted_by=sorted_by)
 
 
 def _values(record: Any) -> dict[str, Any]:

@@ -56,12 +56,12 @@ def _column(name: str, kind: Any, *more: Any, **options: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, *more, nullable=options.pop("nullable", False), **options)
 
 
-def _scope(name: str = "scope", *, nullable: bool = False) -> sa.Column[Any]:
+def _scope(name: str = "scope", *, nullable: bool = False, index: bool = True) -> sa.Column[Any]:
     """Return a column with a record's scope. Renaming a scope updates the column; a scope in use cannot be deleted."""
     # NO ACTION is checked at the end of the statement, so a scope can be deleted together with its children; RESTRICT
     # would reject that.
     reference = sa.ForeignKey("places.scope", onupdate="CASCADE", ondelete="NO ACTION")
-    return sa.Column(name, Text, reference, nullable=nullable, index=True)
+    return sa.Column(name, Text, reference, nullable=nullable, index=index)
 
 
 def _record(name: str, *rest: sa.schema.SchemaItem) -> sa.Table:
@@ -184,7 +184,7 @@ _scheduled: Any = dict.fromkeys(("sqlite_where", "postgresql_where"), sa.text("s
 # Columns with a server_default were added by later migrations, which need a value for existing rows.
 runs = _record(
     "runs",
-    _scope(),
+    _scope(index=False),  # other indexes begin with it
     _column("function", Text),
     _column("action", Text),
     _column("state", Text),
@@ -218,6 +218,7 @@ runs = _record(
     sa.Index("ix_runs_compute_resource", "compute_resource_id", "active"),
     sa.Index("ix_runs_template", "template_id", "active"),
     sa.Index("ix_runs_scope_active", "scope", "active"),  # quota usage
+    sa.Index("ix_runs_scope_created_at", "scope", "created_at", "id"),  # the list of a project
     sa.Index("ix_runs_scope_function", "scope", "function", "created_at"),
     sa.Index("ix_runs_scope_schedule", "scope", "schedule", "created_at", **_scheduled),
     sa.Index("ix_runs_updated_at", "updated_at", "id"),  # changes by other servers, for the event stream
