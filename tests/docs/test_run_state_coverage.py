@@ -12,7 +12,7 @@ LOCAL = (ROOT / "docs" / "admins" / "local-execution.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 FILES_WITH_REASONS = (
     *("lifecycle/lifecycle.py", "scheduling/queue_order.py", "services/runs/runs.py"),
-    *(f"controllers/{name}.py" for name in ("run_state", "runs")),
+    *(f"controllers/{name}.py" for name in ("launch_specs", "run_state", "runs")),
     *(f"adapters/local/{name}.py" for name in ("executor", "outcomes", "sampling", "supervisor")),
 )
 REASON = re.compile(r'(?<!== )"((?:[A-Z]+[a-z]+)+)"')
