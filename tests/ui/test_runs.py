@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from fairlead.model.records import RunRecord
 from tests.processes.machines import Launcher, Machine
@@ -299,3 +299,26 @@ def scroll_to_end(page: Page) -> None:
             go();
         })"""
     )
+
+
+def test_a_search_continues_after_a_page_without_matches(page: Page, site: Site) -> None:
+    run = finish(site, "searched")
+    held: list[Route] = []
+
+    def respond(route: Route) -> None:
+        if "cursor=" in route.request.url:
+            held.append(route)
+        else:
+            # The server's response if none of the 10,000 records that it examines for a page matches.
+            route.fulfill(json={"items": [], "next_cursor": "next", "total": None})
+
+    page.route(f"**{LIST_PATH}*", respond)
+    with page.expect_request(re.compile("cursor=next")):
+        page.goto("/runs?search=searched")
+    table = page.get_by_role("region", name="Runs")
+    expect(table).to_have_attribute("aria-busy", "true")
+    expect(page.get_by_text("No runs")).to_have_count(0)
+    for route in held:
+        route.continue_(url=route.request.url.replace("cursor=next", ""))
+    expect(row(page, run)).to_be_visible()
+    expect(table).to_have_attribute("aria-busy", "false")

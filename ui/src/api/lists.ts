@@ -72,16 +72,18 @@ export function useList<P extends ListPath>(
     refetchOnWindowFocus: ({ state }) => (state.data?.pages.length ?? 0) <= MAX_REFETCHED_PAGES,
   });
   const pages = result.data?.pages ?? [];
+  const items = pages.flatMap((page) => page.items);
   return {
-    items: pages.flatMap((page) => page.items),
+    items,
     total: pages[0]?.total ?? null,
     error: result.error,
-    isLoading: result.isPending,
+    // A search examines a limited number of records per page, so matches can follow a page without any.
+    isLoading: result.isPending || (items.length === 0 && result.hasNextPage && !result.error),
     isStale: result.isPlaceholderData,
     hasMore: result.hasNextPage,
     loadMore: () => {
-      // Concurrent fetches could overwrite each other's pages.
-      if (result.hasNextPage && !result.isFetching) void result.fetchNextPage();
+      // Concurrent fetches could overwrite each other's pages. After an error, the user retries.
+      if (result.hasNextPage && !result.isFetching && !result.isError) void result.fetchNextPage();
     },
     retry: () => void result.refetch(),
   };

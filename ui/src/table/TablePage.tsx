@@ -1,6 +1,7 @@
 /** A page with a table and its search, filters and actions. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
+import type { List } from "../api/lists";
 import { Head } from "../shell/Page";
 import { ProblemAlert } from "../shell/Problem";
 import { ColumnPicker } from "./ColumnPicker";
@@ -66,7 +67,7 @@ export function TablePage<Item extends { id: string }>({
             empty={<EmptyTable emptyState={emptyState} nouns={nouns} view={view} />}
           />
           <Text size="xs" c="dimmed" className="number" role="status">
-            {list.isLoading ? "Loading" : count(list.items.length, list.total, nouns)}
+            {list.isLoading ? "Loading" : count(list, nouns)}
           </Text>
         </>
       )}
@@ -98,12 +99,14 @@ function EmptyTable({
   );
 }
 
-function count(loaded: number, total: number | null, nouns: string): string {
-  if ((total ?? loaded) === 1) return `1 ${singular(nouns)}`;
-  const all = (total ?? loaded).toLocaleString("en");
-  return loaded < (total ?? 0)
-    ? `${loaded.toLocaleString("en")} of ${all} ${nouns}, scroll for more`
-    : `${all} ${nouns}`;
+function count({ items, total, hasMore }: List<unknown>, nouns: string): string {
+  const loaded = items.length.toLocaleString("en");
+  // The total is null if the server would have to examine many records to count the matches.
+  if (hasMore)
+    return total === null
+      ? `${loaded} ${nouns} so far, scroll for more`
+      : `${loaded} of ${total.toLocaleString("en")} ${nouns}, scroll for more`;
+  return items.length === 1 ? `1 ${singular(nouns)}` : `${loaded} ${nouns}`;
 }
 
 function singular(nouns: string): string {
