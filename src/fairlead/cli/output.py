@@ -1,6 +1,7 @@
 """Print results, errors, violations, warnings, and tables that fit the terminal."""
 
 import json
+import re
 import shutil
 import sys
 import unicodedata
@@ -15,6 +16,16 @@ from fairlead.model.plans import Finding, PlanWarning, Sentence, Violation
 
 GAP = "  "
 NARROWEST = 6  # narrower columns would be unreadable
+# ECMA-48 sequences, and the remaining control characters except tab, newline and carriage return (progress bars).
+CONTROL_SEQUENCE = re.compile(
+    r"""
+    (?: \x1b\[ | \x9b ) [0-?]* [ -/]* [@-~]  # CSI, for example colors and cursor movement
+    | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] ) [^\x07\x1b\x9c]* (?: \x07 | \x1b\\ | \x9c )  # OSC, DCS, SOS, PM, APC
+    | \x1b [ -/]* [0-~]
+    | [\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]
+    """,
+    re.VERBOSE,
+)
 AGES = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 Item = Mapping[str, Any]
@@ -56,13 +67,16 @@ def print_done(line: str, answer: Any, as_json: bool) -> int:
     return 0
 
 
-def write_log(data: bytes, *, to_stderr: bool) -> None:
-    """Write log bytes to stdout or stderr."""
+def write_log(data: bytes, *, to_stderr: bool, raw: bool = False) -> None:
+    """Write log bytes to stdout or stderr. On a terminal, control sequences are removed unless `raw` is set."""
     stream = sys.stderr if to_stderr else sys.stdout
+    if stream.isatty() and not raw:
+        # The run of another user could otherwise clear the screen, set the clipboard or forge earlier output.
+        data = CONTROL_SEQUENCE.sub("", data.decode("utf-8", "backslashreplace")).encode()
     stream.flush()  # keep the order of buffered text and raw bytes
     # Binary output is written unchanged. A replaced stream, for example in tests, may accept only text.
-    if (raw := getattr(stream, "buffer", None)) is not None:
-        raw.write(data)
+    if (buffer := getattr(stream, "buffer", None)) is not None:
+        buffer.write(data)
     else:
         stream.write(data.decode("utf-8", "backslashreplace"))
     stream.flush()

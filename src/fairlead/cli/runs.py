@@ -113,6 +113,7 @@ def logs(
     follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative=(), show_default=False)] = False,
     cursor: Annotated[int | None, Parameter(show_default=False)] = None,
     attempt: Attempt = None,
+    raw: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     as_json: Annotated[
         Json, Parameter(help="Print each chunk as a line of JSON with its time, stream and cursor.")
     ] = False,
@@ -125,12 +126,14 @@ def logs(
         Follow the log until the run ends.
     cursor
         Start at this cursor, as printed by --json; 0 is the start of the first attempt.
+    raw
+        Keep control sequences, such as colors. By default they are removed if the output is a terminal.
     """
     for line in get_run(find_id(run_id)).read_logs(follow=follow, cursor=cursor, attempt=attempt):
         if as_json:
             print(json.dumps({"at": line.at.isoformat(), "stream": line.stream, "text": line.text, "cursor": line.end}))
             continue
-        write_log(line.data, to_stderr=line.stream != "stdout")
+        write_log(line.data, to_stderr=line.stream != "stdout", raw=raw)
     return 0
 
 
