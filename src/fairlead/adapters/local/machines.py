@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.model.isolation import Protection, Protections
 from fairlead.model.nodes import Amounts
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import Check
@@ -41,6 +42,7 @@ class Machine:
     cpus: tuple[int, ...]
     isolation_error: str | None  # why runs cannot have namespaces of their own; None if they can
     boot_id: str
+    protections: Protections
 
 
 def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
@@ -67,7 +69,31 @@ def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
     # GPUs that are declared in the setting but not reported by NVML get a number as their ID, as in CUDA.
     devices = (*gpus, *(GpuDevice(str(number), "") for number in range(len(gpus), gpu_count)))[:gpu_count]
     isolation_error = find_isolation_error()
-    return Machine(socket.gethostname(), capacity, labels, devices, cpus, isolation_error, read_boot_id())
+    protections = find_protections(isolation_error, is_root=os.getuid() == 0)
+    name = socket.gethostname()
+    return Machine(name, capacity, labels, devices, cpus, isolation_error, read_boot_id(), protections)
+
+
+def find_protections(isolation_error: str | None, *, is_root: bool) -> Protections:
+    """Return every protection of runs, with the mechanism that enforces it on this machine."""
+    namespaces = "" if isolation_error else "namespaces"
+    own_users = "a user per run" if is_root else ""
+    sampled = "a short excess is not noticed"
+    protections = (
+        Protection("memory", "polling", sampled),
+        Protection("swap"),
+        Protection("cpu", "affinity", "a run can change its affinity"),
+        Protection("process_count"),
+        Protection("disk", "polling", sampled),
+        Protection("temporary_files"),
+        Protection("shared_memory"),
+        Protection("files", namespaces or own_users, isolation_error or ""),
+        Protection("users", own_users, "" if own_users else "the server does not run as root"),
+        Protection("processes", namespaces or own_users, isolation_error or ""),
+        Protection("network"),
+        Protection("system_calls"),
+    )
+    return {protection.name: protection for protection in protections}
 
 
 def describe_isolation(machine: Machine, *, is_root: bool) -> str:
