@@ -6,6 +6,7 @@ Only the wall clock changes; the monotonic clock continues, as on a real machine
 import contextlib
 import os
 import random
+import threading
 import time
 import uuid
 from collections.abc import Mapping
@@ -68,8 +69,9 @@ class _ShiftedUuids:
     """Creates UUIDs from the shifted clock. Like the library's UUIDs, they never decrease within a process."""
 
     def __init__(self) -> None:
-        self.last = 0
+        self.last, self._lock = 0, threading.Lock()
 
     def uuid7(self) -> uuid.UUID:
-        self.last = max(self.last + 1, (time.time_ns() // 1_000_000 << 80) + random.getrandbits(72))
-        return uuid.UUID(int=self.last)
+        with self._lock:  # the server creates IDs in several threads
+            self.last = max(self.last + 1, (time.time_ns() // 1_000_000 << 80) + random.getrandbits(72))
+            return uuid.UUID(int=self.last)
