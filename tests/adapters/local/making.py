@@ -39,6 +39,7 @@ def make_machine(**fields: Any) -> Machine:
         "cpus": (0, 1),
         "isolation_error": None,
         "boot_id": "b1",
+        "protections": {},
     }
     return Machine(**{**defaults, **fields})
 
