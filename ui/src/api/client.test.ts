@@ -3,7 +3,7 @@ import { jsonResponse, stubFetch } from "../testing/runs";
 import { client, ifMatch, unwrap } from "./client";
 import { connected } from "./connection";
 import { isProblem, Unreachable, violationsOf } from "./problems";
-import { expired } from "./sessions";
+import { expired, markSignedIn } from "./sessions";
 
 const PROBLEM = {
   status: 409,
@@ -62,6 +62,17 @@ describe("responses", () => {
     stubFetch(() => jsonResponse({ ...PROBLEM, status: 401 }, 401));
     await failureOf(path === "/api/v1/me" ? client.GET(path) : client.POST(path, { body: {} as never }));
     expect(expired.get()).toBe(isExpired);
+  });
+
+  it("with status 401 do not end a session that began after the request was sent", async () => {
+    let respond: (response: Response) => void = () => {};
+    stubFetch(() => new Promise((resolve) => (respond = resolve)));
+    const failure = failureOf(client.GET("/api/v1/me"));
+    await vi.runAllTimersAsync();
+    markSignedIn();
+    respond(jsonResponse({ ...PROBLEM, status: 401 }, 401));
+    await failure;
+    expect(expired.get()).toBe(false);
   });
 
   it("that never arrive mean that the server is unreachable", async () => {

@@ -4,7 +4,7 @@ import { markConnected, markDisconnected } from "./connection";
 import { addKey, forgetKey } from "./idempotency";
 import { readProblem, Unreachable } from "./problems";
 import type { components, paths } from "./schema";
-import { markExpired } from "./sessions";
+import { countSignIns, markExpired } from "./sessions";
 
 export type Schemas = components["schemas"];
 
@@ -16,16 +16,22 @@ export const client = createClient<paths>({
   fetch: (request) => fetch(request, { signal: AbortSignal.timeout(TIMEOUT_MS) }),
 });
 
+/** The number of sign-ins when each request was sent. */
+const signInsOf = new WeakMap<Request, number>();
+
 client.use({
   async onRequest({ request }) {
+    signInsOf.set(request, countSignIns());
     await addKey(request);
   },
   async onResponse({ request, response, schemaPath }) {
     markConnected();
     forgetKey(request);
     if (response.ok) return;
-    // The sign-in form handles a 401 itself. Everywhere else, a 401 means that the session has expired.
-    if (response.status === 401 && schemaPath !== "/api/v1/sessions") markExpired();
+    // The sign-in form handles a 401 itself. Everywhere else, a 401 means that the session has expired, unless the
+    // user has signed in since the request was sent: the dialog would open again over the new session.
+    const isCurrent = signInsOf.get(request) === countSignIns();
+    if (response.status === 401 && schemaPath !== "/api/v1/sessions" && isCurrent) markExpired();
     throw await readProblem(response);
   },
   onError() {

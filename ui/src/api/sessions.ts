@@ -3,10 +3,18 @@ import { createStore } from "./stores";
 
 export const expired = createStore(false);
 
+let signIns = 0;
+
+/** The number of sign-ins so far, which tells responses of an earlier session from those of the current one. */
+export function countSignIns(): number {
+  return signIns;
+}
+
 export function markExpired(): void {
   expired.set(true);
 }
 
 export function markSignedIn(): void {
+  signIns += 1;
   expired.set(false);
 }
