@@ -13,7 +13,7 @@ from fairlead.sdk.projects import Project
 from tests.processes.execution import until
 from tests.processes.machines import Launcher, Machine
 from tests.ui.browsing import PHONE, BrowserErrors, Browsing, check_accessibility
-from tests.ui.running import finish, name_of, open_run, stop, submit, wait
+from tests.ui.running import finish, name_of, open_run, stop, submit, wait, wait_for_end
 from tests.ui.sites import Site
 
 TABS = ["Overview", "Logs", "Usage", "Configuration", "Manifests", "Events", "Files"]
@@ -35,6 +35,19 @@ def main(path="data.csv"):
 
 def load(path):
     raise LookupError(f"there is no {path}")
+"""
+MARKUP = '<img src=x onerror="window.broken = true"><script>window.broken = true</script>'
+RETURNS_MARKUP = """
+import os
+
+
+def main(text):
+    print(text, f"\\033]8;;javascript:window.broken=true\\007{text}\\033]8;;\\007")
+    with open(os.path.join(os.environ["FAIRLEAD_OUTPUT"], "<img src=x onerror=window.broken=true>.html"), "w") as file:
+        file.write(text)
+    if os.environ["FAILS"] == "yes":
+        raise ValueError(text)
+    return {text: [text, "javascript:window.broken=true"]}
 """
 RETURNS = """
 def main(epochs=3):
@@ -237,6 +250,27 @@ def test_usage_charts_show_request_and_limit_and_work_with_the_keyboard(page: Pa
     expect(chart).to_have_attribute("aria-valuemax", re.compile(r"^([3-9]|\d\d)$"))
     card(page, "Memory").get_by_text("Show as table").click()
     expect(page.get_by_role("table", name="Memory over time (table)").get_by_role("row").nth(2)).to_be_visible()
+
+
+@pytest.mark.parametrize("fails", ["yes", "no"])
+def test_markup_of_a_run_is_shown_and_not_executed(page: Page, site: Site, tmp_path: Path, fails: str) -> None:
+    variables = {"FAILS": fails, "TEXT": MARKUP}
+    run = wait_for_end(site, python(site, tmp_path, RETURNS_MARKUP, "main", inputs={"text": MARKUP}, envs=variables))
+    open_run(page, run)
+    shown = card(page, "Why it failed") if fails == "yes" else card(page, "Result")
+    expect(shown).to_contain_text(MARKUP if fails == "yes" else "javascript:window.broken=true")
+    # Only the message of a failed run contains text of the run.
+    for part in ("logs", "configuration", "manifests", *(("events",) if fails == "yes" else ())):
+        open_run(page, run, part)
+        expect(page.get_by_role("main")).to_contain_text("window.broken = true")
+    open_run(page, run, "files")
+    with page.expect_download() as download:
+        page.get_by_role("table", name="Files").get_by_role("link").click()
+    assert download.value.path().read_text() == MARKUP
+    page.goto("/runs")
+    expect(page.get_by_role("main")).to_contain_text(run["function"])
+    assert page.evaluate("window.broken") is None
+    assert page.evaluate("[...document.links].every(link => link.protocol !== 'javascript:')")
 
 
 def test_each_tab_has_an_address_and_works_with_the_keyboard(page: Page, site: Site) -> None:
