@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 from fairlead.model.columns import Condition, Page, Query
+from fairlead.model.isolation import Capabilities
 from fairlead.model.nodes import NodeTable
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile
 from fairlead.model.scopes import Cluster
@@ -107,6 +108,10 @@ class Executor(Protocol):
     @property
     def has_scheduler(self) -> bool:
         """Whether the executor schedules runs itself and so accepts them without waiting for free capacity."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the executor can do. Constant while the server runs."""
 
     def start(self, launch: LaunchSpec) -> None:
         """Start the run. Idempotent. `observe` reports a failure to start."""

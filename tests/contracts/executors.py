@@ -12,6 +12,7 @@ from fairlead.adapters.local.executor import LocalExecutor
 from fairlead.adapters.local.machines import Machine
 from fairlead.errors import NotFound, Unavailable
 from fairlead.lifecycle.attempts import run_id_of
+from fairlead.model.isolation import Capabilities
 from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor
@@ -71,6 +72,7 @@ class MemoryExecutor:
     """An executor in memory, whose runs advance on request. Several executors can share one machine."""
 
     has_scheduler = False
+    capabilities = Capabilities()
 
     def __init__(self, node: Node | None = None, runs: dict[str, MemoryRun] | None = None) -> None:
         self.node = node or Node("box", make_amounts(cpu=8, mem="32Gi", disk="100Gi", gpu=2, pods=16))

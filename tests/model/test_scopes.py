@@ -185,6 +185,7 @@ def test_invalid_server_urls_are_rejected(url: str) -> None:
         ("autoscaled", True),
         ("storage_classes", []),
         ("runtime_classes", ["nvidia"]),
+        ("gpu_sharing", "kai"),
     ],
 )
 def test_local_clusters_reject_kubernetes_settings(field: str, value: Any) -> None:
@@ -215,4 +216,5 @@ def test_all_contradictions_are_reported_together() -> None:
         ("gpu_resource", "too_long"),
         ("queueing", "contradiction"),
         ("queueing", "contradiction"),
+        ("gpu_sharing", "contradiction"),
     ]

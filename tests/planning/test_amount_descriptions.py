@@ -264,11 +264,9 @@ def test_gpu_types_are_described_per_cluster() -> None:
     ]
 
 
-def test_local_clusters_round_cpu_limits_up_and_evict_no_pods() -> None:
-    resources = {"cpu": {"limits": "500m"}, "disk": {"requests": "1Gi", "limits": "2Gi"}}
-    sentences = describe("resources", [LOCAL], resources=resources)
-    assert ("note", "The cluster rounds CPU limits up to whole cores.") in sentences
-    assert not [text for _, text in sentences if "nearly full" in text]
+def test_local_clusters_evict_no_pods() -> None:
+    resources = {"disk": {"requests": "1Gi", "limits": "2Gi"}}
+    assert not [text for _, text in describe("resources", [LOCAL], resources=resources) if "nearly full" in text]
 
 
 def test_many_clusters_are_counted() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 import httpx2
 import pytest
 
+from fairlead.errors import RequestRejected
+from fairlead.model.isolation import PROTECTION_NAMES
 from fairlead.sdk.runs import Run
 from tests.architecture.modules import ROOT
 from tests.processes import execution
@@ -187,12 +189,24 @@ def test_startup_message_describes_the_isolation_of_runs(
     assert "each run as a separate user; volumes cannot be mounted" in bare_root.server.process.output[0]
 
 
-def test_volume_without_namespaces_fails_with_a_message(bare_user: Platform, bare_root: Platform) -> None:
+def test_server_without_namespaces_rejects_what_it_cannot_do(bare_user: Platform, bare_root: Platform) -> None:
     volume = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
     for opened in (bare_user, bare_root):
-        ended = wait_for_end(opened.shell("true", volumes=[volume]))
-        assert (ended["state"], ended["reason"]) == ("failed", "StartFailed")
-        assert ended["message"].startswith("cannot mount /data: this machine does not support mounts for runs")
+        with pytest.raises(RequestRejected) as caught:
+            opened.shell("true", volumes=[volume], run_as_user=1234, run_as_group=77)
+        rules = [(violation.path, violation.rule) for violation in caught.value.violations]
+        assert rules == [("run_as_group", "user_ids"), ("run_as_user", "user_ids"), ("volumes.data", "mounts")]
+
+
+def test_nodes_list_the_protections_of_runs(user: Platform, bare_user: Platform) -> None:
+    files = []
+    for opened in (user, bare_user):
+        (node,) = opened.project.api.get("/nodes")
+        protections = {protection["name"]: protection for protection in node["protections"]}
+        assert set(protections) == set(PROTECTION_NAMES)
+        files.append(protections["files"]["mechanism"])
+    assert files[0] == "namespaces"
+    assert files[1] != "namespaces"
 
 
 def test_unprivileged_server_hides_its_data_folder_and_supports_volumes(user: Platform) -> None:

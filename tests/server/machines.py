@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from fairlead.errors import NotFound
+from fairlead.model.isolation import Capabilities
 from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.quantities import NANOS
 from fairlead.model.records import RunRecord
@@ -24,6 +25,7 @@ class Machine:
     """An executor with one large node. Its runs are the records of the store."""
 
     has_scheduler = False
+    capabilities = Capabilities()
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -26,7 +26,7 @@ REQUIREMENTS: Sequence[dict[str, Any]] = [
 @pytest.fixture
 def filled(site: Site) -> Site:
     """A server with four compute resources, one of them archived."""
-    site.request("PATCH", "/clusters/local", {"gpu_sharing": "kai"})
+    site.request("PATCH", "/clusters/local", {"executor": "kubernetes", "gpu_sharing": "kai"})
     for number, requirements in enumerate(REQUIREMENTS):
         body = {"name": f"r{number}", "description": f"Number {number}", "requirements": requirements}
         site.post("/compute-resources", body)

@@ -234,10 +234,10 @@ def test_validate_ignores_renames(world: World) -> None:
 
 def test_validate_and_create_agree_on_templates(world: World) -> None:
     share = {"gpu": {"devices": 1, "memory": "50%"}}
-    world.services.scopes.edit(world.root, "cluster/local", {"gpu_sharing": "kai"})
+    world.services.scopes.edit(world.root, "cluster/local", {"executor": "kubernetes", "gpu_sharing": "kai"})
     world.add_template("t", scope="project/default", resources=share)
     world.add_compute_resource("c", scope="project/default", resources=share)
-    world.services.scopes.edit(world.root, "cluster/local", {"gpu_sharing": "none"})
+    world.services.scopes.edit(world.root, "cluster/local", {"executor": "local", "gpu_sharing": "none"})
     impact = world.services.policies.validate(world.root, "project/default", make("project/default"))
     assert [(item.kind, item.already) for item in impact.rejected] == [("compute resource", True), ("template", True)]
 

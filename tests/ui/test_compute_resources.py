@@ -199,7 +199,7 @@ def test_gpu_memory_limit_requires_the_policy_switch(page: Page, site: Site) -> 
     page.get_by_role("textbox", name="MIG profile").fill("1g.5gb")
     expect(page.get_by_role("complementary", name="Summary")).to_contain_text("MIG")
 
-    site.api("PATCH", "/clusters/local", {"gpu_sharing": "kai"})
+    site.api("PATCH", "/clusters/local", {"executor": "kubernetes", "gpu_sharing": "kai"})
     limit = page.get_by_role("switch", name="GPU memory limit")
     platform = "/policies/platform/platform"
     for allowed in (False, True):

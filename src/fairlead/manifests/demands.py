@@ -23,6 +23,7 @@ def build_demand(draft: Draft) -> Demand:
         pull_secrets=tuple(draft.pull_secrets) if is_kubernetes else (),
         needs_token=draft.calls_back,
         call=draft.call if draft.function.kind == "python" else None,
+        network=draft.resolution.value("network") or "host",
     )
 
 

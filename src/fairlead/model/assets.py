@@ -9,6 +9,7 @@ from pydantic import Field, WithJsonSchema, field_validator, model_serializer, m
 from pydantic_core import PydanticCustomError
 
 from fairlead.model import explanations, fields
+from fairlead.model.isolation import Network
 from fairlead.model.names import DnsSubdomain, ObjectName
 from fairlead.model.parsing import (
     Flag,
@@ -133,6 +134,7 @@ class Switches(StrictModel):
     allow_root: Flag | None = None
     gpu_memory_limits: Flag | None = None
     never_fits: Literal["refuse", "warn"] | None = None  # for runs that would not fit even if all nodes were empty
+    network: Network | None = None  # the network of runs; none: only a loopback interface
 
 
 class LimitFactor(StrictModel):

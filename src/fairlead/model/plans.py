@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+from fairlead.model.isolation import Network
 from fairlead.model.nodes import PodRequest
 
 Manifest = dict[str, Any]  # a Kubernetes object as plain JSON, because typed classes would drop fields they do not know
@@ -175,6 +176,7 @@ class Demand:
     pull_secrets: tuple[str, ...] = ()
     needs_token: bool = False  # whether its pods call the server, so that they need a run token
     call: FunctionCall | None = None  # None for containers with their own program
+    network: Network = "host"
 
     @property
     def volumes(self) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ class Cluster(Scope):
     }
     KUBERNETES_FIELDS: ClassVar[tuple[str, ...]] = (  # meaningless with executor: local
         *("connection", "namespace", "create_namespaces", "server_url", "queueing", "kueue_queue", "autoscaled"),
-        *("storage_classes", "runtime_classes"),
+        *("storage_classes", "runtime_classes", "gpu_sharing"),
     )
 
     executor: Literal["kubernetes", "local"] = "kubernetes"

@@ -17,7 +17,7 @@ from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
 from fairlead.model.resources import SIZED
 from fairlead.model.scopes import Cluster
-from fairlead.planning import plan_warnings, policy_rules
+from fairlead.planning import executor_checks, policy_rules
 from fairlead.resolution import layers
 from fairlead.resolution.drafts import Draft
 from fairlead.resolution.layers import AMOUNTS
@@ -34,8 +34,11 @@ def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
     """Requests for part of a GPU need a cluster with GPU sharing or MIG."""
     memory, limit, cluster = draft.gpu_memory, draft.gpu_memory_limit, draft.cluster
     others = [name for name in draft.snapshot.sharing_clusters if name != cluster.name]
-    hint = f"use cluster {' or '.join(others)}" if others else "set the cluster's gpu_sharing to kai or hami"
-    hint += ", or request a whole GPU"
+    hint = "request a whole GPU"
+    if others:
+        hint = f"use cluster {' or '.join(others)}, or {hint}"
+    elif cluster.executor == "kubernetes":
+        hint = f"set the cluster's gpu_sharing to kai or hami, or {hint}"
     if memory is not None and cluster.gpu_sharing == "none":
         message = f"{memory} of a GPU requested; cluster {cluster.name} has only whole GPUs (gpu_sharing: none)"
         yield Violation("resources.gpu.memory", "gpu_sharing", message, hint)
@@ -333,7 +336,10 @@ CHECKS: tuple[Check, ...] = (
     check_action,
     check_serving,
     cron_times.check_schedule,
-    plan_warnings.check_local,
+    executor_checks.check_local,
+    executor_checks.check_mounts,
+    executor_checks.check_user,
+    executor_checks.check_network,
     check_mounts,
     check_variables,
     check_reserved,

@@ -99,10 +99,6 @@ def describe_cpu(facts: Facts) -> Iterator[Sentence]:
     if f"{path}.requests" not in facts.settings:
         yield from describe_unset(facts, path, "CPU is", "no cores are reserved")
         return
-    # The local executor enforces CPU limits by pinning a process to whole cores (sched_setaffinity).
-    if limit is not None and facts.is_local and limit.nanos % NANOS:
-        limit = limit.rounded_up()
-        yield Sentence(f"{path}.limits", "note", "The cluster rounds CPU limits up to whole cores.")
     amount = f"{_cores(reserved)} reserved per pod" if reserved else "No cores reserved"
     if limit is None:
         yield Sentence(path, "gets", f"{amount}, more if free on its node (no limit).")
@@ -337,14 +333,14 @@ def _describe_mount(parts: Parts) -> str:
 
 
 def _describe_consequence(path: str, parts: Parts, facts: Facts) -> Iterator[Sentence]:
-    """Consequences of using a volume: eviction, memory usage, or a failed start."""
+    """Consequences of using a volume: eviction, memory usage, or rejected runs."""
     kind, memory, amount = parts["volume_type"], parts.get("spec.medium"), parts.get("spec.size")
     if kind == "empty_dir" and memory:
         yield Sentence(path, "note", "Its content counts toward the pod's memory.")
     elif kind == "empty_dir" and amount is not None and not facts.is_local:
         yield Sentence(path, "risk", f"Evicted above {format_size(amount)} in this folder, which ends the run.")
     elif kind == "config_map" and facts.is_local:
-        yield Sentence(path, "risk", "The local cluster has no ConfigMaps, so the run fails when it starts.")
+        yield Sentence(path, "risk", "The local cluster has no ConfigMaps, so runs are rejected.")
     elif kind in ("persistent_volume_claim", "ephemeral") and facts.is_local and amount is not None:
         yield Sentence(path, "note", f"The cluster does not enforce the size of {format_size(amount)}.")
 

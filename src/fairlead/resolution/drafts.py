@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead.model import names
 from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Quota, Template
+from fairlead.model.isolation import Capabilities
 from fairlead.model.names import PREFIX
 from fairlead.model.plans import FunctionCall, Layer, Source, SourcedValue
 from fairlead.model.quantities import GpuMemory, Percent
@@ -47,6 +48,7 @@ class Snapshot:
     sharing_clusters: tuple[str, ...] = ()  # clusters with GPU sharing, for hints
     code: Code | None = None
     archived: Mapping[tuple[str, str], str | None] = field(default_factory=dict)  # (field, name) to successor
+    capabilities: Capabilities | None = None  # of the cluster's executor
     # A cache, not part of the value: snapshots with the same configuration are equal.
     _layers: dict[tuple[Layer, str], LayerValues] = field(default_factory=dict, init=False, compare=False, repr=False)
 

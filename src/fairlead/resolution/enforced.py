@@ -31,6 +31,7 @@ def resolve_enforced(resolution: Resolution, request: RunRequest, snapshot: Snap
         *_labels(resolution, request, snapshot, run_id),
         *_server(request, snapshot.cluster),
         *_port(resolution, request, snapshot.cluster),
+        *_network(snapshot),
     )
     return LayerValues(ENFORCED, groups)
 
@@ -86,6 +87,12 @@ def _port(resolution: Resolution, request: RunRequest, cluster: Cluster) -> Iter
     # The port is in the strongest layer, because the Service and the readiness probe use the same port.
     if request.action != "job" and port is not None and (request.function.command or cluster.executor != "local"):
         yield _enforced("envs", "PORT", str(port))
+
+
+def _network(snapshot: Snapshot) -> Iterator[SettingGroup]:
+    switch = snapshot.switches["network"]
+    if switch.value != "host":  # not listed in every plan
+        yield single_setting(switch.source, "network", "", switch.value)
 
 
 def _enforced(section: str, name: str, value: Any) -> SettingGroup:

@@ -16,15 +16,17 @@ STRICTER: Mapping[str, Any] = {
     "allow_root": False,
     "gpu_memory_limits": False,
     "never_fits": "refuse",
+    "network": "none",
 }
 # The values of switches that no policy sets. They are not merged with policy values: the defaults are strict, so no
-# policy could ever loosen a switch.
+# policy could ever loosen a switch. `network` is the exception, because most runs download data.
 DEFAULT_SWITCHES: Mapping[str, Any] = {
     "existing_volumes": "block",
     "compute_resource": "optional",
     "allow_root": False,
     "gpu_memory_limits": False,
     "never_fits": "refuse",
+    "network": "host",
     # None allows every name; an empty list allows none.
     "storage_classes": None,
     "registries": None,

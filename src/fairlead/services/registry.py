@@ -99,7 +99,7 @@ def build_services(
     """Build all services. Without an executor, runs stay queued."""
     execution, sign_in = execution or ExecutionOptions(), sign_in or SignInOptions()
     units = UnitOfWorkFactory(store, now, make_id, sign_in.authenticator)
-    snapshots = Snapshots(load_program())
+    snapshots = Snapshots(load_program(), execution.executors)
     executions = Executions(units, execution.executors, execution.server_id)
     scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units)
     compute_resources, templates, codes = ComputeResources(units), Templates(units), CodeStore(units)

@@ -24,6 +24,7 @@ from fairlead.adapters.logs import Masker
 from fairlead.backoff import Backoff
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.outcomes import find_peaks
+from fairlead.model.isolation import KUBERNETES
 from fairlead.model.names import RUN_LABEL
 from fairlead.model.nodes import NodeTable
 from fairlead.model.project_objects import Connection
@@ -57,6 +58,7 @@ class KubernetesExecutor:
     """Executes runs on one cluster."""
 
     has_scheduler = True
+    capabilities = KUBERNETES
 
     def __init__(self, api: KubernetesClient, cluster: Cluster, config: ExecutorConfig, notify: Notify) -> None:
         self.api, self.cluster, self.config, self.notify = api, cluster, config, notify

@@ -184,8 +184,9 @@ def _mounts(launch: LaunchSpec, pod: Json, allocation: Allocation, machine: Mach
     sources = {volume["name"]: volume for volume in pod.get("volumes", ())}
     mounts = []
     for mount in pod["containers"][0].get("volumeMounts", ()):
-        own = mount["name"] in ("fairlead-home", "fairlead-code")
-        if machine.isolation_error is not None and not own:
+        # Without mounts, the home and the code are folders of the machine, and so is /dev/shm.
+        optional = mount["name"] in ("fairlead-home", "fairlead-code", "fairlead-shm")
+        if machine.isolation_error is not None and not optional:
             message = f"cannot mount {mount['mountPath']}: this machine does not support mounts for runs"
             raise StartFailed(
                 f"{message} ({machine.isolation_error})", "run the server as root, or allow user namespaces"

@@ -137,6 +137,7 @@ class LocalExecutor:
         self.machine, self.runtime = machine, runtime
         self.runs, self.volumes = data / "runs", data / "volumes"
         self.is_root = os.getuid() == 0
+        self.capabilities = machines.find_capabilities(machine, is_root=self.is_root)
         for folder in (self.runs, self.volumes):
             allocation.make_traversable(folder)
         if self.is_root and machine.isolation_error is not None:

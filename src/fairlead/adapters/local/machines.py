@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.model.isolation import Protection, Protections
+from fairlead.model.isolation import Capabilities, Protection, Protections
 from fairlead.model.nodes import Amounts
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import Check
@@ -94,6 +94,19 @@ def find_protections(isolation_error: str | None, *, is_root: bool) -> Protectio
         Protection("system_calls"),
     )
     return {protection.name: protection for protection in protections}
+
+
+def find_capabilities(machine: Machine, *, is_root: bool) -> Capabilities:
+    """Return what this machine can do for runs."""
+    isolated = machine.isolation_error is None
+    return Capabilities(
+        mount_error=machine.isolation_error,
+        # Without a user namespace, a run has the user of the server, or as root one of its own, which it cannot choose.
+        user_ids=isolated,
+        more_groups=isolated and is_root,
+        networks=("host", "none") if isolated else ("host",),
+        protections=machine.protections,
+    )
 
 
 def describe_isolation(machine: Machine, *, is_root: bool) -> str:

@@ -10,7 +10,7 @@ from fairlead.model.records import AssetRecord, ComputeResourceRecord, SecretRec
 from fairlead.model.requests import RunRequest
 from fairlead.model.resources import Requirements
 from fairlead.model.scopes import find_cluster
-from fairlead.ports import Generation, RecordT, Transaction
+from fairlead.ports import Executors, Generation, RecordT, Transaction
 from fairlead.resolution.drafts import Code, Snapshot
 from fairlead.resolution.policy_merging import merge_switches
 from fairlead.services.transactions.unit_of_work import Organization, UnitOfWork
@@ -33,8 +33,8 @@ class PlanningContext:
 class Snapshots:
     """Cache of planning contexts, keyed by project, visible GPU-sharing clusters, and the assets that requests name."""
 
-    def __init__(self, code: Code) -> None:
-        self._code = code
+    def __init__(self, code: Code, executors: Executors) -> None:
+        self._code, self._executors = code, executors
         self._cache: tuple[Generation | None, dict[tuple[Any, ...], PlanningContext]] = (None, {})
 
     def load(self, unit: UnitOfWork, scope: str, request: RunRequest) -> PlanningContext:
@@ -47,7 +47,9 @@ class Snapshots:
         context = contexts.get(key)
         if context is None:
             organization = unit.organization
-            context = build_planning_context(unit.tx, organization, scope, self._code, request, sharing=sharing)
+            context = build_planning_context(
+                unit.tx, organization, scope, self._code, request, sharing=sharing, executors=self._executors
+            )
             # Otherwise, each misspelled name would keep up to `MAX_SUGGESTED` assets in memory.
             if not context.has_unknown_names:
                 contexts[key] = context
@@ -70,16 +72,19 @@ def build_planning_context(
     *,
     policies: tuple[Policy, ...] | None = None,
     sharing: tuple[str, ...] = (),
+    executors: Executors | None = None,
 ) -> PlanningContext:
-    """Build the planning context for a request in a scope."""
+    """Build the planning context for a request in a scope. Without executors, their capabilities are not checked."""
     path = tuple(organization.tree.path(scope))
     policies = organization.policies_of(scope) if policies is None else policies
     assets = _NamedAssets(tx, path)
     assets.load_for(request, organization.defaults, policies)
     in_scope, is_project = Condition("scope", "=", scope), scope.startswith("project/")
+    cluster = find_cluster(organization.clusters.values(), path)
+    executor = None if executors is None else executors.find(cluster)
     snapshot = Snapshot(
         project=scope.partition("/")[2],
-        cluster=find_cluster(organization.clusters.values(), path),
+        cluster=cluster,
         platform=organization.defaults,
         policies=policies,
         compute_resources={
@@ -94,6 +99,7 @@ def build_planning_context(
         sharing_clusters=sharing,
         code=code,
         archived=assets.archived,
+        capabilities=None if executor is None else executor.capabilities,
     )
     return PlanningContext(snapshot, assets.records, assets.has_unknown_names)
 

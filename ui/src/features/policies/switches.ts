@@ -26,6 +26,7 @@ export const FLAGS = [
   "allow_root",
   "gpu_memory_limits",
   "never_fits",
+  "network",
 ] as const;
 export const LISTS = ["storage_classes", "registries"] as const;
 export type SwitchName = (typeof FLAGS)[number] | (typeof LISTS)[number];
@@ -71,6 +72,15 @@ export const SWITCHES: Switch[] = [
     ],
   },
   {
+    name: "network",
+    title: "Network of runs",
+    about: "Whether runs on the server's machine have network access.",
+    choices: [
+      { value: "host", label: "Host" },
+      { value: "none", label: "None" },
+    ],
+  },
+  {
     name: "storage_classes",
     title: "Storage classes",
     about: "Allowed storage classes for volumes with a size.",
@@ -95,6 +105,8 @@ const DESCRIPTIONS: Record<string, string> = {
   "gpu_memory_limits false": "GPU memory limits may not exceed requests",
   "never_fits refuse": "Runs too large for any node are rejected",
   "never_fits warn": "Runs too large for any node wait, with a warning",
+  "network host": "Runs use the machine's network",
+  "network none": "Runs have no network access",
   "storage_classes null": "Volumes may use any storage class",
   "storage_classes ": "No storage class is allowed",
   "registries null": "Images may come from any registry",
