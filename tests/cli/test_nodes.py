@@ -13,6 +13,7 @@ import fairlead
 from fairlead.cli import nodes as command
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.errors import NotFound
+from fairlead.model.isolation import PROTECTION_NAMES
 from fairlead.model.nodes import Node, NodeTable
 from fairlead.model.quantities import NANOS
 from fairlead.model.scopes import Cluster, Project
@@ -91,6 +92,18 @@ def test_nodes_are_listed_with_free_resources_and_runs(terminal: Terminal) -> No
     assert (node["cluster"], node["runs"], node["taints"]) == ("local", [], [])
     assert terminal.read("nodes", "ls", "--cluster", "local") == [node]
     assert terminal.fail("nodes", "ls", "--cluster", "none") == "error: cluster/none does not exist\n"
+
+
+def test_node_is_shown_with_how_it_limits_and_isolates_runs(terminal: Terminal) -> None:
+    (node,) = terminal.read("nodes", "ls")
+    output = terminal.succeed("nodes", "show", node["name"])
+    assert output.startswith(f"name: {node['name']}\n")
+    table = output[output.index("PROTECTION") :].splitlines()
+    assert [line.split()[0] for line in table[1:]] == list(PROTECTION_NAMES)
+    assert terminal.read("nodes", "show", node["name"]) == node
+    error = terminal.fail("nodes", "show", node["name"] + "x")
+    assert error.startswith(f"error: node '{node['name']}x' does not exist\n")
+    assert node["name"] in error.splitlines()[1]
 
 
 def test_capacity_is_shown_per_cluster_with_fitting_compute_resources(terminal: Terminal) -> None:

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from fairlead.cli.objects import Json, connect_to_server, gather, print_items
+from fairlead.cli.objects import Json, connect_to_server, gather, print_item, print_items
 from fairlead.cli.output import Item, format_count, print_table
+from fairlead.errors import NotFound
+from fairlead.model.parsing import suggest_names
 
 WORDS = {"cpu": "CPU", "memory": "MEM", "ephemeral-storage": "DISK", "pods": "PODS"}
 PODS = "pods"
@@ -35,6 +37,22 @@ def ls(*, cluster: Cluster = None, as_json: Json = False) -> int:
     columns |= {word: itemgetter(word) for word in names.values()} | {"RUNS": _count_runs}
     columns |= {"TAINTS": "taints"} if _any(shown, "taints") else {}
     return print_items(records if as_json else shown, columns, "nodes", as_json)
+
+
+def show(name: str, /, *, cluster: Cluster = None, as_json: Json = False) -> int:
+    """Show a node: labels, taints, resources, runs, and how a server's machine limits and isolates runs."""
+    records = connect_to_server().get("/nodes", **_given(cluster=cluster))
+    node = next((node for node in records if node["name"] == name), None)
+    if node is None:
+        known = [node["name"] for node in records]
+        raise NotFound(f"node {name!r} does not exist", suggest_names(name, known, "list nodes with fairlead nodes ls"))
+    if as_json:
+        return print_item(node, as_json)
+    print_item({key: value for key, value in node.items() if key != "protections"}, as_json)
+    if node["protections"]:
+        print()
+        print_table(node["protections"], {"PROTECTION": "name", "MECHANISM": _name_mechanism, "NOTE": "gap"})
+    return 0
 
 
 def capacity(
@@ -82,6 +100,10 @@ def _count_runs(node: Item) -> str:
     """Count the visible runs and the other pods on a node."""
     runs, others = len(node["runs"]), node["others"]
     return f"{runs} and {format_count(others, 'other')}" if others else str(runs)
+
+
+def _name_mechanism(protection: Item) -> str:
+    return protection["mechanism"] or "not enforced"
 
 
 def _describe_taints(node: Item) -> list[str]:
@@ -142,4 +164,4 @@ def _given(**parameters: str | None) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-nodes = gather("nodes", ls, capacity)
+nodes = gather("nodes", ls, show, capacity)

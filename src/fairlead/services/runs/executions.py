@@ -13,6 +13,7 @@ from fairlead.lifecycle import attempts
 from fairlead.lifecycle.attempts import attempt_of, execution_of, last_started_attempt, run_id_of
 from fairlead.lifecycle.outcomes import MAX_OUTCOME_BYTES, find_peaks, parse_outcome, read_result
 from fairlead.model.columns import Condition, Query
+from fairlead.model.isolation import Protection
 from fairlead.model.nodes import Node, NodeTable, taint_set_of
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
@@ -157,6 +158,7 @@ class Usage:
 class NodeView:
     """A node with its capacity and its runs. `others` counts all pods except those of runs visible to the caller.
 
+    `protections` lists how the server's machine limits and isolates runs; it is empty for nodes of Kubernetes.
     `unavailable` means that the node is cordoned or unhealthy and accepts no new pods. `group` and `gpu_type` are empty
     if the node's labels do not define them or it has no GPU.
     """
@@ -174,6 +176,7 @@ class NodeView:
     free: dict[str, str]
     runs: list[str]
     others: int
+    protections: list[Protection]
 
 
 class Executions:
@@ -271,9 +274,10 @@ class Executions:
             for each in sorted(visible, key=lambda each: each.name):
                 executor = self.executors.find(each) if cluster in (None, each.name) else None
                 table = None if executor is None else find_visible_nodes(unit, executor)
-                views += (
-                    [] if table is None else [_view_of_node(node, table, each) for node in sorted(table, key=_name_of)]
-                )
+                if executor is None or table is None:
+                    continue
+                protections = list(executor.capabilities.protections.values())
+                views += [_view_of_node(node, table, each, protections) for node in sorted(table, key=_name_of)]
             return views
 
     def find_executor(self, call: Call, run_id: str) -> tuple[Executor | None, RunRecord]:
@@ -365,7 +369,7 @@ def _invalid_cursor(cursor: int, problem: str) -> RequestRejected:
     return RequestRejected([violation])
 
 
-def _view_of_node(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
+def _view_of_node(node: Node, table: NodeTable, cluster: Cluster, protections: list[Protection]) -> NodeView:
     runs = [pod.run_id for pod in node.pods if table.visible_name(pod) is not None]
     return NodeView(
         name=node.name,
@@ -382,6 +386,7 @@ def _view_of_node(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
         free={name: show_amount(name, max(node.free(name), 0)) for name in node.capacity},
         runs=runs,
         others=len(node.pods) - len(runs),
+        protections=protections,
     )
 
 

@@ -42,6 +42,7 @@ export function NodePanel({ node, name, runs, onClose }: Props) {
         </Text>
         <Workloads node={node} runs={runs} />
       </Stack>
+      <Protections node={node} />
       <ItemList title="Taints" items={node.taints} />
       <ItemList
         title="Labels"
@@ -126,6 +127,51 @@ function Workloads({ node, runs }: { node: ClusterNode; runs: Record<string, Run
     </>
   );
 }
+
+/** How the server's machine limits and isolates runs. Nodes of Kubernetes have no such list. */
+function Protections({ node }: { node: ClusterNode }) {
+  if (node.protections.length === 0) return null;
+  return (
+    <Table fz="sm" verticalSpacing={3} aria-label="Isolation of runs">
+      <Table.Thead>
+        <Table.Tr>
+          <Table.Th>Isolation of runs</Table.Th>
+          <Table.Th>Mechanism</Table.Th>
+        </Table.Tr>
+      </Table.Thead>
+      <Table.Tbody>
+        {node.protections.map(({ name, mechanism, gap }) => (
+          <Table.Tr key={name}>
+            <Table.Td>{PROTECTIONS[name]}</Table.Td>
+            <Table.Td>
+              {mechanism || "Not enforced"}
+              {gap && (
+                <Text size="xs" c="dimmed">
+                  {gap}
+                </Text>
+              )}
+            </Table.Td>
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  );
+}
+
+const PROTECTIONS: Record<ClusterNode["protections"][number]["name"], string> = {
+  memory: "Memory",
+  swap: "Swap",
+  cpu: "CPU",
+  process_count: "Number of processes",
+  disk: "Disk",
+  temporary_files: "Temporary files",
+  shared_memory: "Shared memory",
+  files: "Files",
+  users: "Users",
+  processes: "Processes",
+  network: "Network",
+  system_calls: "System calls",
+};
 
 function ItemList({ title, items }: { title: string; items: string[] }) {
   if (items.length === 0) return null;
