@@ -145,7 +145,7 @@ class MemoryExecutor:
                 run_id_of(run.launch.execution_id),
                 run.launch.name,
                 read_pod_request(run.launch.manifests).amounts,
-                run.launch.project,
+                run.launch.project_id,
             )
             for run in self.runs.values()
             if run.observation.phase not in ENDED

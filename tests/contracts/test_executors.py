@@ -230,7 +230,7 @@ def test_a_run_uses_its_resources_until_it_ends(bench: Bench) -> None:
     launch = bench.start("r1", WAITS, resources={"cpu": "500m", "mem": "64Mi"})
     wait_until(lambda: bool(find_scheduled_pods(bench.executor)))
     (pod,) = find_scheduled_pods(bench.executor)
-    assert (pod.run_id, pod.name, pod.project) == ("r1", launch.name, "forest")
+    assert (pod.run_id, pod.name, pod.project_id) == ("r1", launch.name, "id-forest")
     assert pod.amounts == make_amounts(cpu="500m", mem="64Mi", pods=1)
     bench.until("r1", Phase.RUNNING)
     bench.executor.stop("r1")

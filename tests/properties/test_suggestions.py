@@ -24,7 +24,7 @@ SIZES = st.fixed_dictionaries(
 )
 SCHEDULED_PODS = st.builds(
     lambda run, size: ScheduledPod(
-        f"id-{run}", run, {**make_amounts(**size), **make_amounts(pods=1)}, project="forest"
+        f"id-{run}", run, {**make_amounts(**size), **make_amounts(pods=1)}, project_id="forest"
     ),
     st.sampled_from(["a", "b", "c"]),
     SIZES,

@@ -177,7 +177,7 @@ def test_anti_affinity_for_other_namespaces_does_not_apply_to_the_own_one() -> N
 
 def test_conflicting_pods_are_named_if_the_reader_may_see_them() -> None:
     term = make_term({"matchLabels": {"app": "job"}})
-    pods = [make_pod(name="train-42", project="vision", anti_affinity=(term,)), make_pod(anti_affinity=(term,))]
+    pods = [make_pod(name="train-42", project_id="vision", anti_affinity=(term,)), make_pod(anti_affinity=(term,))]
     table = make_node_table({"node-3": pods})
     [reason] = find_reasons(make_pod_request(), table)["node-3"]
     assert reason.message == f"conflicts with the anti-affinity (same {ZONE}) of train-42 on node-3 and 1 more"

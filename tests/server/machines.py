@@ -9,7 +9,7 @@ from fairlead.errors import NotFound
 from fairlead.model.isolation import Capabilities
 from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.quantities import NANOS
-from fairlead.model.records import RunRecord
+from fairlead.model.records import RunRecord, ScopeRecord
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile
 from fairlead.ports import Store
 
@@ -36,12 +36,11 @@ class Machine:
         """Update the scheduled pods after a change to a run."""
         with self.store.reading() as tx:
             run = tx.get(RunRecord, id=run_id)
-        if run is None or not run.active:
+            project = None if run is None else tx.get(ScopeRecord, scope=run.scope)
+        if run is None or project is None or not run.active:
             self.scheduled.pop(run_id, None)
         else:
-            self.scheduled[run_id] = ScheduledPod(
-                run_id, run.function, {"pods": NANOS}, run.scope.removeprefix("project/")
-            )
+            self.scheduled[run_id] = ScheduledPod(run_id, run.function, {"pods": NANOS}, project.id)
 
     def nodes(self) -> NodeTable:
         """The node with its allocations."""

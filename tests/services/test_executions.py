@@ -7,6 +7,7 @@ import pytest
 
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.runs import Phase
+from fairlead.model.scopes import Project
 from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
@@ -219,6 +220,18 @@ def test_nodes_show_free_capacity_and_their_runs(platform: Platform) -> None:
     assert (node.name, node.runs, node.others) == ("box", [run], 0)
     assert (node.capacity["cpu"], node.free["cpu"]) == ("8", "7500m")
     assert (node.capacity["memory"], node.free["memory"]) == ("32Gi", "30Gi")
+
+
+def test_nodes_hide_runs_of_a_renamed_project_from_a_new_project_with_its_old_name(platform: Platform) -> None:
+    world = platform.world
+    run = start(platform, HOME)
+    vic = world.grant("vic", "viewer", HOME)
+    world.services.scopes.edit(world.root, HOME, {"name": "grove"})
+    parent = world.services.scopes.get(world.root, "project/grove").parent
+    world.services.scopes.create(world.root, Project(name=HOME.removeprefix("project/"), parent=parent))
+    mia = world.grant("mia", "member", HOME)
+    nodes = [world.services.executions.nodes(call)[0] for call in (vic, mia)]
+    assert [(node.runs, node.others) for node in nodes] == [([run], 0), ([], 1)]
 
 
 def test_run_on_another_machine_is_reported_with_its_server(platform: Platform) -> None:

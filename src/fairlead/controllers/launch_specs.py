@@ -6,7 +6,7 @@ from fairlead.errors import FairleadError
 from fairlead.lifecycle.attempts import execution_of, run_id_of
 from fairlead.manifests.attempts import demand_of, manifests_of, name_of
 from fairlead.model.plans import Demand
-from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord, VolumeRecord
+from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, ScopeRecord, SecretRecord, VolumeRecord
 from fairlead.model.runs import LaunchSpec
 from fairlead.ports import Keyring, Sealed, Store, Transaction
 from fairlead.run_tokens import seal_run_token
@@ -26,12 +26,15 @@ def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> Launc
     if plan is None:
         raise LaunchInputMissing("PlanMissing", "the run's plan was deleted")
     demand, execution = demand_of(run, plan), execution_of(run.id, run.attempt)
+    project = tx.get(ScopeRecord, scope=run.scope)
+    assert project is not None, "a project is deleted only after its runs have ended"
     blob = None if run.code is None else tx.get(BlobRecord, id=run.code)
     if run.code is not None and blob is None:
         raise LaunchInputMissing("CodeMissing", f"the run's code {run.code} was deleted")
     return LaunchSpec(
         execution_id=execution,  # executors treat each attempt as a separate execution
-        project=run.scope.partition("/")[2],
+        project=project.name,
+        project_id=project.id,
         name=name_of(run),
         manifests=manifests_of(run, plan),
         demand=demand,

@@ -92,7 +92,7 @@ class ScheduledPod:
     run_id: str  # empty if the pod does not belong to a run
     name: str | None
     amounts: Amounts
-    project: str = ""
+    project_id: str = ""
     namespace: str = ""
     labels: Labels = field(default_factory=dict)
     anti_affinity: tuple[Term, ...] = ()  # required terms only
@@ -213,11 +213,11 @@ class SchedulingContext:
 class QueueWorkload:
     """A workload that waits in a queue or uses part of its quota.
 
-    `project` is empty for workloads from other platforms, whose names are not known.
+    `project_id` is empty for workloads from other platforms, whose names are not known.
     """
 
     name: str = ""
-    project: str = ""
+    project_id: str = ""
     usage: Mapping[str, int] = field(default_factory=dict)  # in nanos, by resource
 
 
@@ -278,7 +278,7 @@ class NodeTable:
     def __init__(self, nodes: Iterable[Node] = (), context: SchedulingContext | None = None) -> None:
         self.context = context or SchedulingContext()
         self.noun = "run"  # the word in messages for anything that uses resources: run or pod
-        self.can_see: Callable[[str], bool] = lambda _project: True  # whether the reader may see runs of a project
+        self.can_see: Callable[[str], bool] = lambda _project_id: True  # whether the reader may see a project's runs
         self._nodes: list[Node] = []
         self._names: list[str] = []
         self._labels: list[Labels] = []
@@ -332,14 +332,14 @@ class NodeTable:
         return other
 
     def visible_to(self, can_see: Callable[[str], bool]) -> Self:
-        """A copy for a reader who may only see the runs of some projects."""
+        """A copy for a reader who may only see the runs of some projects, given by ID."""
         other = self.copy()
         other.can_see = can_see
         return other
 
     def visible_name(self, pod: ScheduledPod) -> str | None:
         """The name of a run or pod, or None if the reader may not see it."""
-        return pod.name if pod.name is not None and self.can_see(pod.project) else None
+        return pod.name if pod.name is not None and self.can_see(pod.project_id) else None
 
     @property
     def nodes(self) -> list[Node]:

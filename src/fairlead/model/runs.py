@@ -51,6 +51,7 @@ class LaunchSpec:
 
     execution_id: ExecutionId
     project: str
+    project_id: str  # stays the same when the project is renamed
     name: str  # the name of the first manifest, which is the Job or Deployment
     manifests: tuple[Manifest, ...]
     demand: Demand

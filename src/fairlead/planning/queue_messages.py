@@ -52,7 +52,9 @@ def _describe_position(queue_position: QueuePosition, is_visible: IsVisible) -> 
 def _describe_workloads(workloads: Sequence[QueueWorkload], is_visible: IsVisible, resource: str | None = None) -> str:
     """The names of visible workloads and the number of others, with their usage of a resource."""
     # The names of other runs could reveal what another team is working on, so those runs are only counted.
-    visible = [workload for workload in workloads if workload.project and is_visible(workload.project)][:MAX_NAMED]
+    visible = [workload for workload in workloads if workload.project_id and is_visible(workload.project_id)][
+        :MAX_NAMED
+    ]
     parts = [f"run {workload.name}{_describe_usage([workload], resource)}" for workload in visible]
     others = [workload for workload in workloads if workload not in visible]
     if others:

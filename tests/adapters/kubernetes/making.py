@@ -8,7 +8,12 @@ from fairlead.adapters.kubernetes.objects import MainObject, ObservedNode, Obser
 
 JSON = dict[str, Any]
 PLATFORM, RUN, NAMESPACE = "home", "r1", "forest"
-LABELS = {"fairlead.dev/run": RUN, "fairlead.dev/platform": PLATFORM, "fairlead.dev/project": "forest"}
+LABELS = {
+    "fairlead.dev/run": RUN,
+    "fairlead.dev/platform": PLATFORM,
+    "fairlead.dev/project": "forest",
+    "fairlead.dev/project-id": "id-forest",
+}
 TIMESTAMP = "2026-11-15T08:30:00Z"
 _versions = itertools.count(100)
 

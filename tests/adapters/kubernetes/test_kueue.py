@@ -27,10 +27,10 @@ RESERVED, ADMITTED = condition("QuotaReserved"), condition("Admitted")
 PENDING = condition("QuotaReserved", "False", "Pending", "4 more needed")
 
 
-def make_job(name: str = "train-1", project: str = "forest") -> MainObject:
+def make_job(name: str = "train-1", project_id: str = "id-forest") -> MainObject:
     """A suspended Job in a queue."""
     main = make_main(suspend=True)
-    labels = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus", "fairlead.dev/project": project}
+    labels = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus", "fairlead.dev/project-id": project_id}
     main["metadata"] = {**main["metadata"], "name": name, "uid": f"uid-{name}", "labels": labels}
     return read_main(main)
 

@@ -41,15 +41,17 @@ def test_objects_of_other_platforms_have_no_run(labels: JSON) -> None:
     assert objects.read_main(PLATFORM, raw) is None
     pod = objects.read_pod(PLATFORM, make_pod(labels=labels, limits={"cpu": "2"}))
     assert pod is not None
-    assert (pod.run_id, pod.project, pod.pod_request) == ("", "", None)
+    assert (pod.run_id, pod.project_id, pod.pod_request) == ("", "", None)
     assert pod.scheduled_pod.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it still uses resources
 
 
-def test_long_project_name_is_read_from_the_annotation() -> None:
+def test_project_is_identified_by_its_id_not_by_its_name() -> None:
     raw = make_main()
-    raw["metadata"]["annotations"]["fairlead.dev/project-name"] = "Forêt " * 20
-    assert read_main(raw).project == "Forêt " * 20
-    assert read_main(make_main()).project == "forest"
+    labels = {**raw["metadata"]["labels"], "fairlead.dev/project": "name-before-a-rename"}
+    raw["metadata"]["labels"] = {**labels, "fairlead.dev/project-id": "id-1"}
+    assert read_main(raw).project_id == "id-1"
+    del raw["metadata"]["labels"]["fairlead.dev/project-id"]
+    assert read_main(raw).project_id == ""
 
 
 def test_pod_request_is_stored_only_while_the_pod_is_unscheduled() -> None:

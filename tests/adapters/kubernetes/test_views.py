@@ -82,9 +82,9 @@ def test_free_capacity_excludes_unfinished_pods(watched: Watched) -> None:
         watched.pod(raw)
     assert (watched.free(), watched.free("pods")) == (3, 108)
     (node,) = watched.view.nodes()
-    assert sorted((scheduled_pod.run_id, scheduled_pod.name, scheduled_pod.project) for scheduled_pod in node.pods) == [
+    assert sorted((pod.run_id, pod.name, pod.project_id) for pod in node.pods) == [
         ("", None, ""),
-        (RUN, "train-1", "forest"),
+        (RUN, "train-1", "id-forest"),
     ]
     watched.pod(make_pod("a", limits={"cpu": "2"}, phase="Succeeded"))
     assert watched.free() == 5

@@ -92,6 +92,7 @@ def make_launch_spec(
     return LaunchSpec(
         execution_id=ExecutionId(run_id),
         project=project,
+        project_id=f"id-{project}",
         name=planned.manifests[0]["metadata"]["name"],
         manifests=planned.manifests,
         demand=planned.demand,

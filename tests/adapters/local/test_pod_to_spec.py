@@ -47,7 +47,7 @@ def mounted(**volume: Any) -> Mount:
 def test_command_comes_from_the_pod() -> None:
     spec = make_spec(function={"name": "train", "source": "train.py", "args": ["--lr", "0.1"]})
     assert spec.command == ["/opt/py/bin/python3", "-u", "/etc/fairlead/bootstrap.py", "--lr", "0.1"]
-    assert (spec.run_id, spec.project, spec.name, spec.boot_id) == ("r1", "forest", "train-r1", "b1")
+    assert (spec.run_id, spec.project_id, spec.name, spec.boot_id) == ("r1", "id-forest", "train-r1", "b1")
     assert (spec.cwd, spec.home, spec.isolated) == ("/fairlead", str(RUN_FOLDER / "home"), True)
 
 

@@ -22,7 +22,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be anot
 def make_spec(home: Path, port: int | None = None, uid: int | None = None, **fields: Any) -> Spec:
     """The spec of a served run."""
     identity = UserMapping(1000, 1000, outer_uid=uid)
-    return Spec("r1", "forest", "t-r1", "b1", [], {}, "/", str(home), identity, serves=True, port=port, **fields)
+    return Spec("r1", "id-forest", "t-r1", "b1", [], {}, "/", str(home), identity, serves=True, port=port, **fields)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from fairlead.adapters.local.specs import SPEC, Mount, Spec, UserMapping, read_j
 
 FULL = Spec(
     run_id="r1",
-    project="forest",
+    project_id="id-forest",
     name="train-r1",
     boot_id="b1",
     command=["python3", "-u", "ä b"],

@@ -310,7 +310,7 @@ class KubernetesExecutor:
                 self._explained.clear()
             assert pod.pod_request is not None
             # Everyone who can see the run can read this, so only runs in the same project are named.
-            nodes = self.view.nodes(self.context.current()).visible_to(pod.project.__eq__)
+            nodes = self.view.nodes(self.context.current()).visible_to(pod.project_id.__eq__)
             known = self._explained[pod.uid] = message, explain_no_fit(NodeFilter(pod.pod_request, nodes))
         return known[1]
 

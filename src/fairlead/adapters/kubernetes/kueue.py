@@ -241,7 +241,7 @@ class KueueQueues:
         main, usage = self._find_main(workload.job), dict[str, int]()
         for (resource, _), amount in workload.usage.items():
             usage[resource] = usage.get(resource, 0) + amount
-        return QueueWorkload(usage=usage) if main is None else QueueWorkload(main.name, main.project, usage)
+        return QueueWorkload(usage=usage) if main is None else QueueWorkload(main.name, main.project_id, usage)
 
 
 def find_path(api: KubernetesClient, plural: str) -> str:

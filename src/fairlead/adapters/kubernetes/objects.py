@@ -16,7 +16,7 @@ QUEUE = f"{PREFIX}/queue"  # annotation with the queue, which becomes a label wh
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 VOLUME_LABEL = f"{PREFIX}/volume"
 PROJECT_LABEL = f"{PREFIX}/project"
-PROJECT_NAME = f"{PREFIX}/project-name"  # annotation with the full name, if it is too long for a label
+PROJECT_ID_LABEL = f"{PREFIX}/project-id"  # unlike the name, it stays the same when the project is renamed
 INDEX = "batch.kubernetes.io/job-completion-index"
 # The conditions that are stored.
 CONDITIONS = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "PodScheduled", "DisruptionTarget", "Ready"}
@@ -52,7 +52,7 @@ class MainObject:
     namespace: str
     name: str
     run_id: str
-    project: str
+    project_id: str
     released: bool
     suspended: bool
     deleting: bool
@@ -72,7 +72,7 @@ class ObservedPod:
     namespace: str
     name: str
     run_id: str
-    project: str
+    project_id: str
     owner: str  # UID of its controller
     node: str  # empty until it is scheduled
     phase: str
@@ -139,7 +139,7 @@ def read_main(platform: str, raw: JSON) -> MainObject | None:
         **_identify(meta),
         kind="Deployment" if serves else "Job",
         run_id=run_id,
-        project=_project_of(meta),
+        project_id=_project_of(meta),
         released=meta.get("annotations", {}).get(RELEASED) == "true",
         suspended=bool(spec.get("suspend")),
         deleting="deletionTimestamp" in meta,
@@ -158,7 +158,7 @@ def read_pod(platform: str, raw: JSON) -> ObservedPod | None:
     base = {
         **_identify(meta),
         "run_id": run_id,
-        "project": _project_of(meta) if run_id else "",
+        "project_id": _project_of(meta) if run_id else "",
         "node": spec.get("nodeName", ""),
         "phase": status.get("phase", "Pending"),
         "scheduled_pod": readers.read_scheduled_pod(raw),
@@ -249,8 +249,7 @@ def _run_of(meta: JSON, platform: str) -> str:
 
 
 def _project_of(meta: JSON) -> str:
-    full_name = meta.get("annotations", {}).get(PROJECT_NAME)
-    return str(full_name or meta.get("labels", {}).get(PROJECT_LABEL, ""))
+    return str(meta.get("labels", {}).get(PROJECT_ID_LABEL, ""))
 
 
 def _read_termination(raw: JSON) -> ContainerTermination:

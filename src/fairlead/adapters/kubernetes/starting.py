@@ -13,6 +13,7 @@ from typing import Any
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import (
     PLATFORM_LABEL,
+    PROJECT_ID_LABEL,
     PROJECT_LABEL,
     QUEUE,
     QUEUE_LABEL,
@@ -56,9 +57,7 @@ class Starter:
         try:
             self._ensure_namespace(namespace, launch.project)
             self._check_existing(launch, namespace)
-            main = self._create(
-                _suspend(self._label_platform(launch.manifests[0]), self.ttl_seconds), launch.execution_id
-            )
+            main = self._create(_suspend(self._label_main(launch), self.ttl_seconds), launch.execution_id)
             yield main
             if main["metadata"].get("annotations", {}).get(RELEASED) != "true":
                 owner = {name: main[name] for name in ("apiVersion", "kind")}
@@ -69,12 +68,14 @@ class Starter:
         except ApiError as error:
             raise self._translate_error(error, namespace) from error
 
-    def _label_platform(self, manifest: JSON) -> JSON:
-        """Add the platform label to the main object and its pods."""
-        label, template = {PLATFORM_LABEL: self.platform}, manifest["spec"]["template"]
-        template = {**template, "metadata": _label(template["metadata"], label)}
+    def _label_main(self, launch: LaunchSpec) -> JSON:
+        """Add the labels of the platform and the project to the main object and its pods."""
+        manifest = launch.manifests[0]
+        labels = {PLATFORM_LABEL: self.platform, PROJECT_ID_LABEL: launch.project_id}
+        template = manifest["spec"]["template"]
+        template = {**template, "metadata": _label(template["metadata"], labels)}
         spec = {**manifest["spec"], "template": template}
-        return {**manifest, "metadata": _label(manifest["metadata"], label), "spec": spec}
+        return {**manifest, "metadata": _label(manifest["metadata"], labels), "spec": spec}
 
     def _create(self, manifest: JSON, run_id: str, owner: str | None = None) -> JSON:
         """Create an object, or get it if an interrupted start has already created it."""

@@ -210,8 +210,8 @@ class ClusterView:
         main = None if run is None else run.main
         if not pod.run_id:
             return pod.scheduled_pod
-        name, project = (None, pod.project) if main is None else (main.name, main.project)
-        return replace(pod.scheduled_pod, run_id=run_id_of(pod.run_id), name=name, project=project)
+        name, project_id = (None, pod.project_id) if main is None else (main.name, main.project_id)
+        return replace(pod.scheduled_pod, run_id=run_id_of(pod.run_id), name=name, project_id=project_id)
 
 
 def belongs_to(pod: ObservedPod, main: MainObject) -> bool:

@@ -87,7 +87,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
     deadline = job["spec"]["template"]["spec"].get("activeDeadlineSeconds")
     return Spec(
         run_id=launch.execution_id,
-        project=launch.project,
+        project_id=launch.project_id,
         name=launch.name,
         boot_id=machine.boot_id,
         command=[_resolve_code_path(_unescape(argument), folder, isolated) for argument in argv],

@@ -237,7 +237,7 @@ class LocalExecutor:
         """Return this machine as a node, with the resources allocated to active runs."""
         with self._lock:
             active = list(self._active.values())
-        holdings = tuple(ScheduledPod(run_id_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in active)
+        holdings = tuple(ScheduledPod(run_id_of(spec.run_id), spec.name, spec.amounts, spec.project_id) for spec in active)
         return NodeTable([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:

@@ -170,7 +170,9 @@ def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Sp
         if requested not in taken and is_port_free(requested):
             return requested
         holder = taken.get(requested)
-        is_visible = holder is not None and holder.project == launch.project  # do not reveal runs of other projects
+        is_visible = (
+            holder is not None and holder.project_id == launch.project_id
+        )  # do not reveal runs of other projects
         by = f"run {holder.run_id}" if holder and is_visible else "another run" if holder else "another program"
         raise Unavailable(f"port {requested} on this machine is in use by {by}")
     first = zlib.crc32(launch.execution_id.encode()) % PORTS

@@ -39,7 +39,7 @@ class Spec:
     """Everything a run's supervisor needs, except secrets, which are never written to disk."""
 
     run_id: str
-    project: str
+    project_id: str
     name: str
     boot_id: str  # the machine's boot ID at the start; if it differs later, the machine was rebooted
     command: list[str]

@@ -304,7 +304,7 @@ def find_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable | None
 
 def load_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable:
     """Return an executor's nodes with the names of visible runs only. Raises `Unavailable` if they are unknown."""
-    return executor.nodes().visible_to(cache(lambda project: unit.permissions.sees(f"project/{project}")))
+    return executor.nodes().visible_to(cache(unit.sees_project))
 
 
 def find_run(unit: UnitOfWork, run_id: str, permission: Permission = Permission.VIEW) -> RunRecord:

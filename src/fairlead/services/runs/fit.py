@@ -244,7 +244,7 @@ def find_queue_position(executor: Executor | None, run: RunRecord) -> QueuePosit
 def describe_position(unit: UnitOfWork, queue_position: QueuePosition | None) -> list[str]:
     """Describe a queue position in sentences, with the names of visible runs only."""
     # A queue may contain thousands of runs from a few projects.
-    sees = cache(lambda project: unit.permissions.sees(f"project/{project}"))
+    sees = cache(unit.sees_project)
     return [] if queue_position is None else list(describe_queue_position(queue_position, sees))
 
 

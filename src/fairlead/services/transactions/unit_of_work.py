@@ -110,6 +110,11 @@ class Organization:
         return ScopeTree({scope: record.parent for scope, record in self.scopes.items() if record.parent is not None})
 
     @cached_property
+    def scope_of_id(self) -> dict[str, str]:
+        """Each scope by the ID of its record. Unlike the scope, the ID stays the same when the scope is renamed."""
+        return {record.id: scope for scope, record in self.scopes.items()}
+
+    @cached_property
     def clusters(self) -> dict[str, Cluster]:
         """The clusters by scope."""
         return {scope: read_cluster(record) for scope, record in self.scopes.items() if record.kind == "cluster"}
@@ -187,6 +192,11 @@ class UnitOfWork:
             )
             message = f"{self.principal.user} may not {permission} {scope}"
             raise Forbidden(message, f"ask an administrator of {scope} for the {roles} role")
+
+    def sees_project(self, project_id: str) -> bool:
+        """Whether the caller can view the project with this ID."""
+        scope = self.organization.scope_of_id.get(project_id)
+        return scope is not None and self.permissions.sees(scope)
 
     def refreshed(self) -> "UnitOfWork":
         """Return a copy that sees the changes this transaction has made to the organization."""
