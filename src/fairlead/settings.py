@@ -92,6 +92,10 @@ class Settings(BaseSettings):
         default_factory=lambda: Path(sys.executable),
         description="the interpreter for Python functions; by default the server's own",
     )
+    id_table: Path = Field(
+        Path("/var/lib/fairlead-ids/ids.db"),
+        description="the table of user and group IDs of runs, shared by all servers that run as root on this machine",
+    )
     keep_runs_days: float = Field(90, gt=0, description="days after which a run that has ended is deleted")
     keep_logs_days: float = Field(30, gt=0, description="days after which a run's log and files are deleted")
     keep_objects_minutes: float = Field(

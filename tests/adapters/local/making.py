@@ -47,6 +47,7 @@ def make_machine(**fields: Any) -> Machine:
 def make_allocation(folder: Path, **fields: Any) -> Allocation:
     """An allocation for a run in a folder."""
     defaults: dict[str, Any] = {"volumes": folder / "volumes", "uid": 700_000, "cpus": (), "devices": ()}
+    defaults |= {"gids": {1000: 800_000}}
     return Allocation(folder=folder / "runs" / "r1", **{**defaults, **fields})
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.adapters.local import allocation
-from fairlead.adapters.local.allocation import Runtime, build_spec, find_runtime, map_gid, write_code
+from fairlead.adapters.local.allocation import Runtime, build_spec, find_runtime, write_code
 from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 from fairlead.errors import FairleadError, StartFailed
 from tests.adapters.local.making import make_allocation, make_launch_spec, make_machine
@@ -129,18 +129,10 @@ def test_fractional_byte_limit_is_rounded_up() -> None:
 
 
 def test_run_has_its_own_ids_if_the_server_is_root() -> None:
-    spec = make_spec(run_as_user=5, run_as_group=6, fs_group=7)
-    assert spec.identity == UserMapping(5, 6, [7], 700_000, map_gid("forest", 6), [map_gid("forest", 7)])
+    spec = make_spec(run_as_user=5, run_as_group=6, fs_group=7, allocation={"gids": {6: 60, 7: 70}})
+    assert spec.identity == UserMapping(5, 6, [7], 700_000, 60, [70])
     assert make_spec(fs_group=1000).identity.groups == []
     assert make_spec(allocation={"uid": None}).identity == UserMapping(1000, 1000)
-
-
-def test_group_id_is_stable_per_project_and_differs_between_projects() -> None:
-    assert map_gid("forest", 1000) == map_gid("forest", 1000)
-    assert len({map_gid("forest", 1000), map_gid("forest", 1001), map_gid("meadow", 1000)}) == 3
-    assert map_gid("forest", 0) > 100_000
-    other = map_gid("meadow", 1000)
-    assert all(map_gid("forest", gid) != other for gid in (*range(300_000), *range(2**31 - 300_000, 2**31)))
 
 
 SIZED = {"spec": {"size": "1Gi"}}

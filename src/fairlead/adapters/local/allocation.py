@@ -5,14 +5,14 @@ import json
 import os
 import site
 import subprocess
-import zlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from fairlead.adapters.local import sampling
+from fairlead.adapters.local.id_table import IdTable
 from fairlead.adapters.local.machines import GPU, Machine
 from fairlead.adapters.local.specs import SOCKET, Mount, Spec, UserMapping
 from fairlead.errors import FairleadError, StartFailed, Unavailable
@@ -23,18 +23,18 @@ from fairlead.model.runs import LaunchSpec
 
 # Runs inherit only these variables from the server's environment: search paths, locale and certificates.
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
-# Group IDs on the host: 100,000 for each of 20,000 projects, above the IDs of ordinary users and below 2**31.
-FIRST_GID, PROJECTS, GIDS = 800_000, 20_000, 100_000
 
 Json = dict[str, Any]
 
-FIRST_UID, UIDS = 1_000_000, 1_000_000  # above the IDs of ordinary users
 TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """The folders, user ID, cores, GPUs and port of a run. `uid` is None unless the server runs as root."""
+    """The folders, user ID, cores, GPUs and port of a run. `uid` is None unless the server runs as root.
+
+    `gids` contains the group ID on the host for each group ID inside the run.
+    """
 
     folder: Path
     volumes: Path
@@ -42,6 +42,7 @@ class Allocation:
     cpus: tuple[int, ...]
     devices: tuple[str, ...]
     port: int | None = None
+    gids: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
         secret_envs=[env["name"] for env in container.get("env", ()) if "valueFrom" in env],
         cwd=HOME if isolated else str(folder / "home"),
         home=str(folder / "home"),
-        identity=_identity(pod["securityContext"], allocation.uid, launch.project),
+        identity=_identity(pod["securityContext"], allocation),
         isolated=isolated,
         mounts=list(_mounts(launch, pod, allocation, machine)),
         revealed=list(runtime.paths),
@@ -133,13 +134,6 @@ def is_served(launch: LaunchSpec) -> bool:
     return bool(launch.manifests[0]["kind"] == "Deployment")
 
 
-def map_gid(project: str, gid: int) -> int:
-    """Return the group ID on the host for a group ID inside runs of a project."""
-    # Each project has its own range, so that a run that chooses its group freely cannot get another project's group.
-    # Use crc32, because the result of hash() differs between processes, and files on volumes keep their group.
-    return FIRST_GID + zlib.crc32(project.encode()) % PROJECTS * GIDS + gid % GIDS
-
-
 def _environment(container: Json, allocation: Allocation, runtime: Runtime, *, isolated: bool) -> dict[str, str]:
     env = {name: runtime.environment[name] for name in INHERITED_VARIABLES if name in runtime.environment}
     env["PATH"] = f"{runtime.python.parent}{os.pathsep}{env.get('PATH', os.defpath)}"
@@ -171,13 +165,13 @@ def _require_jupyterlab(launch: LaunchSpec, runtime: Runtime) -> None:
         raise StartFailed(message, "install it with pip install jupyterlab, or set the function's command")
 
 
-def _identity(security: Json, uid: int | None, project: str) -> UserMapping:
+def _identity(security: Json, allocation: Allocation) -> UserMapping:
     user, group, shared = security["runAsUser"], security["runAsGroup"], security["fsGroup"]
     more = [shared] if shared != group else []
-    if uid is None:
+    if allocation.uid is None:
         return UserMapping(user, group)  # only root can map more than one group, so fsGroup has no effect
-    outer = [map_gid(project, gid) for gid in more]
-    return UserMapping(user, group, [*more], uid, map_gid(project, group), outer)
+    outer = [allocation.gids[gid] for gid in more]
+    return UserMapping(user, group, [*more], allocation.uid, allocation.gids[group], outer)
 
 
 def _mounts(launch: LaunchSpec, pod: Json, allocation: Allocation, machine: Machine) -> list[Mount]:
@@ -254,8 +248,15 @@ def allocate(launch: LaunchSpec, folder: Path, volumes: Path, machine: Machine, 
     if requested > len(free):
         raise Unavailable(f"needs {requested} GPUs; {len(free)} of {len(machine.gpus)} free")
     devices = free[:requested]
-    uid = _choose_uid(launch.execution_id, active) if os.getuid() == 0 else None
-    return Allocation(folder, volumes, uid, tuple(sorted(cpus)), tuple(devices), _find_port(launch, pod, active))
+    return Allocation(folder, volumes, None, tuple(sorted(cpus)), tuple(devices), _find_port(launch, pod, active))
+
+
+def allocate_ids(launch: LaunchSpec, allocation: Allocation, table: IdTable) -> Allocation:
+    """Add a new user ID and the project's group IDs to an allocation."""
+    security = launch.manifests[0]["spec"]["template"]["spec"]["securityContext"]
+    groups = (security["runAsGroup"], security["fsGroup"])
+    gids = {gid: table.find_group(launch.project_id, gid) for gid in groups}
+    return replace(allocation, uid=table.take_user(), gids=gids)
 
 
 def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, runtime: Runtime) -> Spec:
@@ -265,14 +266,14 @@ def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, ru
     spec = build_spec(launch, allocation, machine, runtime)
     write_code(launch, folder / "code")
     (folder / "root").mkdir(mode=0o755, exist_ok=True)
-    gid = map_gid(launch.project, group)
+    gid = allocation.gids.get(group, -1)  # -1 leaves the group unchanged; only root can change it
     for path in (folder / "home", folder / "home" / "output", folder / "home" / "tmp"):
         _make_folder(path, allocation.uid, gid, PRIVATE)
     for source in (Path(mount.source) for mount in spec.mounts if mount.source is not None):
         if source.is_relative_to(folder / "volumes"):
             _make_folder(source, allocation.uid, gid, SHARED)
         elif source.is_relative_to(allocation.volumes):
-            # A shared volume outlives the run, and another run may later get the same user ID.
+            # A shared volume outlives the run, and belongs to no run's user.
             _make_folder(source, 0, gid, SHARED)
     spec.save(folder)
     return spec
@@ -290,13 +291,6 @@ def _find_port(launch: LaunchSpec, pod: dict[str, Any], active: Collection[Spec]
         return None
     requested = next((port["containerPort"] for port in pod["containers"][0].get("ports", ())), None)
     return sampling.choose_port(launch, requested, active)
-
-
-def _choose_uid(run_id: str, active: Collection[Spec]) -> int:
-    """Choose a free user ID from a large range, so that a run rarely gets an earlier run's ID and leftover files."""
-    used = {spec.identity.outer_uid for spec in active}
-    first = zlib.crc32(run_id.encode()) % UIDS
-    return next(uid for n in range(UIDS) if (uid := FIRST_UID + (first + n) % UIDS) not in used)
 
 
 def _make_folder(folder: Path, uid: int | None, gid: int, mode: int) -> None:

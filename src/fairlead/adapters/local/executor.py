@@ -22,6 +22,7 @@ import fairlead
 from fairlead.adapters.local import allocation, folders, machines
 from fairlead.adapters.local.allocation import Runtime
 from fairlead.adapters.local.folders import RunFolder, observe_active, observe_ended
+from fairlead.adapters.local.id_table import DEFAULT_FILE, IdTable
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.orphans import kill_processes_of
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
@@ -133,7 +134,7 @@ class LocalExecutor:
 
     has_scheduler = False
 
-    def __init__(self, data: Path, machine: Machine, runtime: Runtime) -> None:
+    def __init__(self, data: Path, machine: Machine, runtime: Runtime, id_table: Path = DEFAULT_FILE) -> None:
         self.machine, self.runtime = machine, runtime
         self.runs, self.volumes = data / "runs", data / "volumes"
         self.is_root = os.getuid() == 0
@@ -142,6 +143,7 @@ class LocalExecutor:
             allocation.make_traversable(folder)
         if self.is_root and machine.isolation_error is not None:
             allocation.make_traversable(data)  # a run's user must be able to reach the run's home; files stay private
+        self._ids = IdTable(id_table, data) if self.is_root else None
         self._runs_fd = os.open(self.runs, os.O_PATH | os.O_DIRECTORY)
         self._lock = threading.Lock()
         self._supervisors: dict[str, subprocess.Popen[bytes]] = {}  # children of this process, which it must reap
@@ -163,12 +165,14 @@ class LocalExecutor:
     def start(self, launch: LaunchSpec) -> None:
         """Start the run. Idempotent. If the start fails, `observe` reports it."""
         folder = self._folder(launch.execution_id)
-        # One start at a time, so that no two runs are allocated the same cores, GPUs, port or user ID.
+        # One start at a time, so that no two runs are allocated the same cores, GPUs or port.
         with self._lock:
             if launch.execution_id in self._supervisors or folder.state is not None or folder.has_ended:
                 return
             try:
                 allocated = allocation.allocate(launch, folder.path, self.volumes, self.machine, self._active.values())
+                if self._ids is not None:
+                    allocated = allocation.allocate_ids(launch, allocated, self._ids)
                 spec = allocation.prepare_run(launch, allocated, self.machine, self.runtime)
                 self._supervisors[launch.execution_id] = self._spawn(folder.path, dict(launch.secrets))
                 self._active[launch.execution_id] = spec
@@ -237,7 +241,9 @@ class LocalExecutor:
         """Return this machine as a node, with the resources allocated to active runs."""
         with self._lock:
             active = list(self._active.values())
-        holdings = tuple(ScheduledPod(run_id_of(spec.run_id), spec.name, spec.amounts, spec.project_id) for spec in active)
+        holdings = tuple(
+            ScheduledPod(run_id_of(spec.run_id), spec.name, spec.amounts, spec.project_id) for spec in active
+        )
         return NodeTable([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
