@@ -10,6 +10,7 @@ FairleadError
 ├─ NotFound                                     no such object, or the caller may not see it
 ├─ Conflict                                     the object is in use, its name is taken, or its state has changed
 │  ├─ Changed                                   the object is not at the revision in If-Match
+│  ├─ PreviewOutdated                           the plan token has expired, or the plan differs from the preview
 │  └─ RevisionMissing                           replacing an object requires If-Match
 ├─ Unavailable                                  the request cannot be served now; retry after `retry_after_seconds`
 ├─ StartFailed                                  the executor can never start the run; retrying is pointless
@@ -103,6 +104,12 @@ class Changed(Conflict):
     """The object is not at the revision in If-Match."""
 
     code = "changed"
+
+
+class PreviewOutdated(Conflict):
+    """The plan token has expired, or the plan differs from the preview."""
+
+    code = "preview_outdated"
 
 
 class RevisionMissing(Conflict):

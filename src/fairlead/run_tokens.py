@@ -44,4 +44,8 @@ def parse_sealed(text: str) -> Sealed:
     key_id, _, content = text.partition(".")
     padding = b"=" * (-len(content) % 4)
     # `validate` rejects other characters. If b64decode skipped them, many different strings would be the same token.
-    return Sealed(base64.b64decode(content.encode("ascii") + padding, altchars=b"-_", validate=True), key_id)
+    sealed = Sealed(base64.b64decode(content.encode("ascii") + padding, altchars=b"-_", validate=True), key_id)
+    # The last character has bits that b64decode ignores.
+    if format_sealed(sealed) != text:
+        raise ValueError("not in canonical form")
+    return sealed

@@ -19,6 +19,7 @@ from fairlead.errors import (
     FairleadError,
     Forbidden,
     NotFound,
+    PreviewOutdated,
     RequestRejected,
     RevisionMissing,
     Unauthenticated,
@@ -36,7 +37,16 @@ NOT_MODIFIED = 304
 PROBLEM, PROBLEM_TYPE = "application/problem+json", "urn:fairlead:problem:"
 ERRORS: Mapping[str, type[FairleadError]] = {
     error.code: error
-    for error in (Unauthenticated, Forbidden, NotFound, Conflict, Changed, RevisionMissing, Unavailable)
+    for error in (
+        Unauthenticated,
+        Forbidden,
+        NotFound,
+        Conflict,
+        Changed,
+        PreviewOutdated,
+        RevisionMissing,
+        Unavailable,
+    )
 }
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # without one of these, `webbrowser` falls back to a text browser

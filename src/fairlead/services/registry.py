@@ -103,7 +103,7 @@ def build_services(
     executions = Executions(units, execution.executors, execution.server_id)
     scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units)
     compute_resources, templates, codes = ComputeResources(units), Templates(units), CodeStore(units)
-    runs = Runs(units, snapshots, execution.executors, execution.notify)
+    runs = Runs(units, snapshots, execution.executors, keyring, execution.notify)
     services = Services(
         units=units,
         scopes=scopes,

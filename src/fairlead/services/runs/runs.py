@@ -1,30 +1,27 @@
 """Previews, submits, changes, stops and deletes runs. Controllers start the submitted runs."""
 
 import contextlib
-import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 from pydantic import ValidationError
 
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
 from fairlead.lifecycle import lifecycle
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model import explanations
-from fairlead.model.columns import Condition, Page
+from fairlead.model.columns import Page
 from fairlead.model.nodes import NodeTable
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Demand, Fit, Plan, Suggestion, Violation
-from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord, ScheduleRecord
+from fairlead.model.records import JSON, EventRecord, PlanRecord, RunRecord, ScheduleRecord
 from fairlead.model.requests import Function, RunRequest, merge_patch
 from fairlead.model.runs import FINAL, State
 from fairlead.model.scopes import Permission
 from fairlead.planning.checks import check_stored_code
-from fairlead.planning.plan import plan_run
-from fairlead.ports import Executors, Notify
+from fairlead.planning.plan import NO_RUN, plan_run
+from fairlead.ports import Executors, Keyring, Notify
 from fairlead.scheduling import quotas
 from fairlead.scheduling.queue_order import queue_key
 from fairlead.scheduling.quotas import QuotaAmounts
@@ -41,12 +38,11 @@ from fairlead.services.runs.functions import (
     store_function,
     suggest_functions,
 )
+from fairlead.services.runs.plan_tokens import PlanTokens, digest_of_plan
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
 QUEUED_MESSAGE = "waiting in the queue"
-
-PLAN_TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)  # run ID and SHA-256 of the plan
 
 
 def build_run_record(
@@ -64,7 +60,7 @@ def build_run_record(
     resource = context.records.get(("profile", profile)) if profile else None
     started_from = context.records.get(("template", template)) if template else None
     return RunRecord(
-        **{**unit.creation_fields(), "id": run_id},  # a preview may have chosen the ID
+        **{**unit.creation_fields(), "id": run_id},  # the manifests contain the ID
         scope=scope,
         function=request.function.name,
         action=request.action,
@@ -95,13 +91,12 @@ def _cluster_of(unit: UnitOfWork, context: PlanningContext) -> str | None:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan with its context, and a token for submitting exactly this plan."""
+    """A plan with its context."""
 
     plan: Plan
     data: JSON  # the plan as JSON, converted once for the response, the token and the database
     context: PlanningContext
     run_id: str
-    token: str | None  # None if the plan has violations
 
 
 class Runs:
@@ -112,9 +107,11 @@ class Runs:
         units: UnitOfWorkFactory,
         snapshots: Snapshots,
         executors: Executors,
+        keyring: Keyring,
         notify: Notify = lambda _run_id: None,
     ) -> None:
         self.units, self.snapshots, self.executors, self.notify = units, snapshots, executors, notify
+        self.plan_tokens = PlanTokens(keyring)
         self.suggestions = Suggestions(snapshots, executors)
 
     def preview(self, call: Call, scope: str, request: RunRequest) -> JSON:
@@ -122,8 +119,12 @@ class Runs:
         with self.units.reading(call) as unit:
             unit.require(Permission.VIEW, scope, scope)
             resolved = resolve_function(unit, scope, request)
-            planned = self._plan(unit, scope, resolved, unit.make_id(), with_suggestions=True)
-            return {**planned.data, "token": planned.token}
+            # Without an ID: a run gets its ID when it is submitted, so that nobody can choose it in advance.
+            planned = self._plan(unit, scope, resolved, NO_RUN, with_suggestions=True)
+            if planned.plan.violations:
+                return {**planned.data, "token": None}
+            digest = digest_of_plan(scope, resolved, _without_fit(planned.data))
+            return {**planned.data, "token": self.plan_tokens.issue(unit, scope, digest)}
 
     def submit(self, call: Call, scope: str, request: RunRequest) -> RunRecord:
         """Store a run in the queue. Raises `RequestRejected` with all violations."""
@@ -289,9 +290,7 @@ class Runs:
             plan = self._add_suggestions(unit, scope, request, plan, plan.demand, context, nodes)
         violations = [_report_unknown_function(unit, scope, request, violation) for violation in plan.violations]
         plan = replace(plan, violations=(*violations, *_check_code(unit, scope, request, plan, context)))
-        data = explanations.to_data(plan)
-        token = None if plan.violations else f"{run_id}.{_fingerprint(scope, request, data)}"
-        return PlannedRun(plan, data, context, run_id, token)
+        return PlannedRun(plan, explanations.to_data(plan), context, run_id)
 
     def _add_suggestions(
         self,
@@ -325,25 +324,15 @@ class Runs:
         return RequestRejected(_add_first_suggestion(rejection.violations, plan.fit.suggestions))
 
     def _plan_as_previewed(self, unit: UnitOfWork, scope: str, request: RunRequest) -> PlannedRun:
-        """Plan a request. If it has a plan token, raises `Conflict` unless the plan matches the previewed one."""
-        if request.plan_token is None:
-            return self._plan(unit, scope, request, unit.make_id())
-        match = PLAN_TOKEN.fullmatch(request.plan_token)
-        if match is None:
-            violation = Violation(
-                "plan_token", "plan_token", "is not a preview token", "preview again and send the new token"
-            )
-            raise RequestRejected([violation])
-        # The digest covers the request, which had no token in the preview, and the manifests, which contain the run ID.
-        token, request = request.plan_token, request.model_copy(update={"plan_token": None})
-        planned = self._plan(unit, scope, request, match[1])
-        if planned.token != token:
-            message = "the plan differs from the preview: the request or the configuration has changed"
-            raise Conflict(message, "preview again, and submit with the new token")
-        # The audit log also contains runs that have since been deleted.
-        if unit.tx.find(AuditRecord, Condition("object_id", "=", match[1]), limit=1):
-            raise Conflict("this preview has already been submitted", f"see run {match[1]}, or preview again")
-        return planned
+        """Plan a request. If it has a plan token, raises an error unless the plan matches the previewed one."""
+        run_id = unit.make_id()
+        if request.plan_token is not None:
+            # Previews have no token in the request and no run ID in the manifests. Planning is pure, so the plan with
+            # the ID differs from this one only in the ID.
+            token, request = request.plan_token, request.model_copy(update={"plan_token": None})
+            plan = _without_fit(self._plan(unit, scope, request, NO_RUN).data)
+            self.plan_tokens.redeem(unit, scope, token, digest_of_plan(scope, request, plan), run_id)
+        return self._plan(unit, scope, request, run_id)
 
     def _describe_wait(self, record: RunRecord, planned: PlannedRun) -> RunRecord:
         """Return the run with the reason `NoExecutor` if no server executes its cluster's runs."""
@@ -439,8 +428,3 @@ def _without_fit(plan: JSON) -> JSON:
     """Return a plan without its fit, which depends on the current nodes and on what the caller sees."""
     warnings = [warning for warning in plan["warnings"] if warning["rule"] != "never_fits"]
     return {**plan, "warnings": warnings, "fit": explanations.fit_data(Fit())}
-
-
-def _fingerprint(scope: str, request: RunRequest, plan: JSON) -> str:
-    plan = _without_fit(plan)
-    return hashlib.sha256(msgspec.json.encode([scope, request.to_data(), plan])).hexdigest()
