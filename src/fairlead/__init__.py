@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Unavailable as Unavailable,
     )
     from fairlead.sdk.functions import Function as Function
+    from fairlead.sdk.plan_changes import PlanChanged as PlanChanged
     from fairlead.sdk.projects import Project as Project
     from fairlead.sdk.projects import get_run as get_run
     from fairlead.sdk.projects import project as project
@@ -49,6 +50,7 @@ _MODULES = {
     "RunFailed": "fairlead.errors",
     "NotFound": "fairlead.errors",
     "Conflict": "fairlead.errors",
+    "PlanChanged": "fairlead.sdk.plan_changes",
     "Forbidden": "fairlead.errors",
     "Unauthenticated": "fairlead.errors",
     "Unavailable": "fairlead.errors",

@@ -11,6 +11,7 @@ FairleadError
 ├─ Conflict                                     the object is in use, its name is taken, or its state has changed
 │  ├─ Changed                                   the object is not at the revision in If-Match
 │  ├─ PreviewOutdated                           the plan token has expired, or the plan differs from the preview
+│  │  └─ sdk.plan_changes.PlanChanged           the plan differs from the preview; carries the differences
 │  └─ RevisionMissing                           replacing an object requires If-Match
 ├─ Unavailable                                  the request cannot be served now; retry after `retry_after_seconds`
 ├─ StartFailed                                  the executor can never start the run; retrying is pointless

@@ -27,6 +27,8 @@ from fairlead.model.plans import Violation
 from fairlead.model.requests import RunRequest
 from fairlead.model.runs import State
 from fairlead.sdk import runs
+from fairlead.sdk.functions import Function
+from fairlead.sdk.plan_changes import PlanChanged
 from fairlead.sdk.projects import project as open_project
 from fairlead.sdk.runs import Run
 
@@ -34,6 +36,7 @@ Words = Annotated[Sequence[str], Parameter(negative=(), show_default=False)]
 Amount = Annotated[str | None, Parameter(show_default=False)]
 Arguments = Annotated[str, Parameter(show_default=False, help="Arguments for the program, after `--`.")]
 
+SAVE_PLAN = "`--preview --json > plan.json`"
 INTERRUPTED = 130  # a shell's exit code after Ctrl-C: 128 + SIGINT
 
 
@@ -293,6 +296,7 @@ def run(
     project: Project = DEFAULT,
     detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=(), show_default=False)] = False,
     preview: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    plan: Annotated[Path | None, Parameter(show_default=False)] = None,
     as_json: Annotated[
         Json, Parameter(help="Print the run and its result as JSON at the end. Logs go to stderr.")
     ] = False,
@@ -310,6 +314,8 @@ def run(
         Print the run ID and exit without waiting.
     preview
         Show the plan without submitting the run.
+    plan
+        Submit exactly the plan in this file, which `--preview --json` printed for the same command.
     """
     options = options or RequestOptions()
     if function is not None:  # then all positional arguments are passed to the function
@@ -326,19 +332,43 @@ def run(
         function_fields = _name_function(program, function, options, action=fields.get("action"))
     PROJECTS.require(project or DEFAULT)  # do not create a project because of a typo
     target = open_project(project or DEFAULT).function(**function_fields)
+    if plan is not None and (preview or "schedule" in fields):
+        raise Unreadable(f"--plan cannot be used with {'--preview' if preview else 'a schedule'}", "remove one of them")
     if preview:
-        plan = target.preview(**fields)
-        print(json.dumps(plan.data, indent=2) if as_json else plan)
-        return 1 if plan.violations else 0
+        planned = target.preview(**fields)
+        print(json.dumps(planned.data, indent=2) if as_json else planned)
+        return 1 if planned.violations else 0
     if "schedule" in fields:
         schedule = target.run(**fields)
         print(json.dumps(schedule.data, indent=2) if as_json else describe_created(schedule))
         return 0
-    started = target.run(**fields)
+    started = target.run(**fields) if plan is None else _submit_plan(plan, target, fields)
     if detach:
         print(json.dumps(started.data, indent=2) if as_json else started.id)
         return 0
     return follow(started, as_json=as_json)
+
+
+def _submit_plan(file: Path, function: Function, fields: Mapping[str, Any]) -> Run:
+    """Submit the plan that `--preview --json` printed. Raise `PlanChanged` if the plan has changed since."""
+    preview = function.load_preview(_read_plan(file), **fields)
+    try:
+        return preview.submit()
+    except PlanChanged as error:
+        hint = f"to submit the new plan, save it with {SAVE_PLAN}"
+        raise PlanChanged(error.changes, error.preview, hint) from None
+
+
+def _read_plan(file: Path) -> dict[str, Any]:
+    try:
+        plan: dict[str, Any] = json.loads(file.read_bytes())
+        runs.read_plan(plan)
+    except OSError as error:
+        message = f"{file} cannot be read: {(error.strerror or str(error)).lower()}"
+        raise Unreadable(message, "check the path and its permissions") from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Unreadable(f"{file} does not contain a plan", f"write it with {SAVE_PLAN}") from error
+    return plan
 
 
 def follow(run: Run, *, as_json: bool = False) -> int:

@@ -13,7 +13,7 @@ from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Suggestion
 from fairlead.model.requests import RunRequest, merge_patch
 from fairlead.sdk.api_client import ApiClient, path_of
-from fairlead.sdk.runs import Preview, Run, Runs
+from fairlead.sdk.runs import Preview, PreviewActions, Run, Runs
 from fairlead.source_code import PackedCode, check_code, pack_path
 
 MAX_LISTED = 50
@@ -233,17 +233,32 @@ class Function:
 
     def preview(self, action: Action = "job", **parameters: Unpack[RunParameters]) -> Preview:
         """Plan a run without creating it: all values with their sources, and whether it fits."""
-        request = self._request(action, parameters)
-        data = self._api.post(path_of("projects", self.project, "runs", "preview"), request)
+        return self._preview(action, self._request(action, parameters))
 
-        def submit(suggestion: Suggestion) -> Run:
+    def load_preview(
+        self, data: Mapping[str, Any], action: Action = "job", **parameters: Unpack[RunParameters]
+    ) -> Preview:
+        """Restore a preview from its `data`, to submit it in another process."""
+        return self._restore(data, action, self._request(action, parameters))
+
+    def _preview(self, action: str, request: Mapping[str, Any]) -> Preview:
+        data = self._api.post(path_of("projects", self.project, "runs", "preview"), request)
+        return self._restore(data, action, request)
+
+    def _restore(self, data: Mapping[str, Any], action: str, request: Mapping[str, Any]) -> Preview:
+        def apply(suggestion: Suggestion) -> Run:
             # Code belongs to a project, so the other project needs it too.
             if suggestion.project is not None:
                 self._send_code(action, suggestion.project)
             place = path_of("projects", suggestion.project or self.project, "runs")
             return Run(self._api, self._api.post(place, merge_patch(request, suggestion.change)))
 
-        return Preview(f"{action} {self.name} in project {self.project}", data, submit)
+        def submit(token: str | None) -> Run:
+            place = path_of("projects", self.project, "runs")
+            return Run(self._api, self._api.post(place, {**request, "plan_token": token}))
+
+        actions = PreviewActions(submit, apply, lambda: self._preview(action, request))
+        return Preview(f"{action} {self.name} in project {self.project}", data, actions)
 
     def _submit(self, noun: str, action: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         path = path_of("projects", self.project, noun)

@@ -13,17 +13,34 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from fairlead.errors import Conflict, NotFound, RunFailed, Unavailable, Unreadable
+from fairlead.errors import (
+    Conflict,
+    NotFound,
+    PreviewOutdated,
+    RequestRejected,
+    RunFailed,
+    Unavailable,
+    Unreadable,
+)
 from fairlead.model import explanations
 from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Suggestion, Violation
 from fairlead.model.runs import State
 from fairlead.sdk import api_client
 from fairlead.sdk.api_client import ApiClient, path_of, read_content
+from fairlead.sdk.plan_changes import PlanChanged, find_changes
 
 PLAIN = ("Starting", "Running", "Completed")  # messages with these reasons add nothing to the state
 COLUMNS = ("id", "function", "state", "reason", "compute_resource", "created_at", "duration")
 
-Submit = Callable[[Suggestion], "Run"]
+
+@dataclass(frozen=True)
+class PreviewActions:
+    """What can be done with a preview: submit it with a token, submit it with a suggestion, or preview again."""
+
+    submit: Callable[[str | None], "Run"]
+    apply: Callable[[Suggestion], "Run"]
+    repeat: Callable[[], "Preview"]
+
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
 MAX_WAIT = 30  # seconds per long poll; proxies often close silent connections after a minute
@@ -136,10 +153,10 @@ class Text(str):
 class Preview:
     """The plan for a run that has not been submitted."""
 
-    def __init__(self, title: str, data: Mapping[str, Any], submit: Submit | None = None) -> None:
+    def __init__(self, title: str, data: Mapping[str, Any], actions: PreviewActions) -> None:
         self.title, self.data, self.plan = title, dict(data), read_plan(data)
         self.token: str | None = data.get("token")
-        self._submit = submit
+        self._actions = actions
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -161,15 +178,34 @@ class Preview:
         """Whether the run fits now, later or never."""
         return self.plan.fit
 
+    def submit(self) -> "Run":
+        """Submit the run exactly as previewed. Raises `PlanChanged` if the plan has changed.
+
+        If only the preview's token has expired, this previews again and submits the same plan.
+        """
+        if self.violations:
+            raise RequestRejected(self.violations)
+        try:
+            return self._actions.submit(self.token)
+        except (PreviewOutdated, RequestRejected) as error:
+            if isinstance(error, RequestRejected) and [item.rule for item in error.violations] != ["plan_token"]:
+                raise
+        latest = self._actions.repeat()
+        if latest.violations:
+            raise RequestRejected(latest.violations)
+        if changes := find_changes(self.data, latest.data):
+            raise PlanChanged(changes, latest)
+        return self._actions.submit(latest.token)
+
     def apply(self, suggestion: Suggestion | int) -> "Run":
         """Submit the run with a suggestion applied: one of `fit.suggestions`, or its number, starting at 1."""
         chosen = choose_suggestion(self.fit.suggestions, suggestion)
-        if self._submit is None or chosen.kind == "wait":
+        if chosen.kind == "wait":
             raise Conflict(
                 "this suggestion is to wait and changes nothing",
                 "submit the run unchanged; it starts as soon as it fits",
             )
-        return self._submit(chosen)
+        return self._actions.apply(chosen)
 
     def explain(self) -> Text:
         """All values with their sources, all violations, and whether the run fits."""
