@@ -12,7 +12,7 @@ from tests.architecture.modules import MODULES, imports_of, tree_of
 
 PUBLIC = [
     *("__version__", "project", "get_run", "Project", "Function", "Run"),
-    *("FairleadError", "RequestRejected", "RunFailed", "NotFound", "Conflict", "Forbidden"),
+    *("FairleadError", "RequestRejected", "RunFailed", "NotFound", "Conflict", "PlanChanged", "Forbidden"),
     *("Unauthenticated", "Unavailable"),
 ]
 # No module imports these: the CLI is started by its script and starts the server, the server starts the supervisor of

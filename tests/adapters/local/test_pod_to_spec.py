@@ -17,6 +17,7 @@ from fairlead.adapters.local.allocation import Runtime, build_spec, find_runtime
 from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 from fairlead.errors import FairleadError, StartFailed
 from tests.adapters.local.making import make_allocation, make_launch_spec, make_machine
+from tests.making import make_cluster
 from tests.scheduling.nodes import make_amounts
 
 FOLDER = Path("/srv/fairlead")
@@ -182,16 +183,16 @@ def test_server_data_is_hidden_and_its_python_is_visible() -> None:
     assert spec.revealed == ["/opt/py"]
 
 
-@pytest.mark.parametrize(
-    ("volume", "message"),
-    [
-        ({"volume_type": "config_map", "spec": {"name": "settings"}}, "settings"),
-        ({"volume_type": "shared_volume", "spec": {"claim_name": "gone"}}, "gone"),
-    ],
-)
-def test_missing_volume_fails_the_start_with_a_hint(volume: dict[str, Any], message: str) -> None:
-    with pytest.raises(StartFailed, match=message) as caught:
-        mounted(**volume)
+def test_missing_volume_fails_the_start_with_a_hint() -> None:
+    with pytest.raises(StartFailed, match="gone") as caught:
+        mounted(volume_type="shared_volume", spec={"claim_name": "gone"})
+    assert caught.value.hint
+
+
+def test_config_map_fails_the_start_if_the_cluster_became_local_after_submission() -> None:
+    volume = {"name": "data", "mount_path": "/data", "volume_type": "config_map", "spec": {"name": "settings"}}
+    with pytest.raises(StartFailed, match="settings") as caught:
+        make_spec(volumes=[volume], cluster=make_cluster())
     assert caught.value.hint
 
 
@@ -201,10 +202,15 @@ def test_code_is_run_in_place_without_isolation() -> None:
     assert spec.command[-1] == f"{RUN_FOLDER}/code/bootstrap.py"
 
 
-def test_volumes_are_rejected_with_the_reason_without_isolation() -> None:
+def test_volume_fails_the_start_if_the_machine_no_longer_supports_mounts() -> None:
+    volume = {"name": "data", "mount_path": "/data", "volume_type": "empty_dir", "spec": {}}
     with pytest.raises(StartFailed, match="unshare: operation not permitted") as caught:
-        make_spec(machine={"isolation_error": "unshare: operation not permitted"}, resources={"shm": "1Gi"})
-    assert "/dev/shm" in str(caught.value)
+        make_spec(machine={"isolation_error": "unshare: operation not permitted"}, volumes=[volume])
+    assert "/data" in str(caught.value)
+
+
+def test_shared_memory_is_the_machines_without_isolation() -> None:
+    assert not make_spec(machine={"isolation_error": "no"}, resources={"shm": "1Gi"}).mounts
 
 
 def test_code_is_written_for_the_bootstrap(tmp_path: Path) -> None:
