@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import select
+import shutil
 import signal
 import stat
 import subprocess
@@ -23,7 +24,7 @@ from fairlead.errors import Unavailable
 from fairlead.model.quantities import Quantity
 from fairlead.model.runs import ExecutionId, Phase
 from tests.adapters.local.making import make_launch_spec, runtime, this_machine
-from tests.contracts.executors import ENDED, RETURNS, WAITS, LocalBench, is_over, read_all
+from tests.contracts.executors import ENDED, RETURNS, SERVES, WAITS, LocalBench, is_over, read_all, wait_for_phase
 from tests.databases import wait_until
 from tests.scheduling.nodes import make_amounts
 
@@ -54,6 +55,26 @@ def bench(tmp_path: Path) -> Iterator[LocalBench]:
 def kill_supervisor(bench: LocalBench, run_id: str) -> None:
     """Kill the supervisor of a run, as the kernel would."""
     os.kill(read_json(bench.data / "runs" / run_id / STATE)["pid"], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("serves", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_run_whose_folder_is_deleted_is_killed_and_reported(bench: LocalBench, restarted: bool, serves: bool) -> None:
+    bench.start("r-deleted", SERVES if serves else WAITS, action="serve" if serves else "job")
+    bench.until("r-deleted", Phase.RUNNING)
+    executor = bench.another_executor() if restarted else bench.executor
+    notified: list[str] = []
+    executor.subscribe(notified.append)
+    folder = bench.data / "runs" / "r-deleted"
+    while folder.exists():  # the supervisor may add a file during the deletion
+        shutil.rmtree(folder, ignore_errors=True)
+    wait_until(lambda: "r-deleted" in notified, seconds=5)
+    observation = wait_for_phase(executor, "r-deleted")
+    assert (observation.phase, observation.reason) == (Phase.FAILED, "FolderDeleted")
+    assert f"its folder {folder} was deleted" in observation.message
+    wait_until(lambda: not list(find_processes_of(b"FAIRLEAD_RUN=r-deleted")), seconds=5)
+    wait_until(lambda: is_over(bench.executor, "r-deleted"), seconds=5)  # also reaps the supervisor
+    assert not folder.exists()
 
 
 def test_run_with_a_killed_supervisor_fails_and_its_processes_end(bench: LocalBench) -> None:

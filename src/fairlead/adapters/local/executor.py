@@ -25,7 +25,7 @@ from fairlead.adapters.local.folders import RunFolder, observe_active, observe_e
 from fairlead.adapters.local.id_table import DEFAULT_FILE, IdTable
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.orphans import kill_processes_of
-from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
+from fairlead.adapters.local.specs import ERRORS, SOCKET, SPEC, Spec
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.attempts import run_id_of
 from fairlead.model.nodes import Node, NodeTable, ScheduledPod
@@ -339,6 +339,13 @@ class LocalExecutor:
             return Observation(Phase.STARTING)
         if folder.state is not None:  # written since `observe` read it
             return self.observe(run_id)
+        spec = self._active.get(run_id)
+        if spec is not None and not (folder.path / SPEC).exists():
+            # The supervisor has noticed this and killed the run, unless it was itself killed.
+            kill_processes_of(spec.env["FAIRLEAD_RUN"])
+            self._release(run_id)
+            message = f"its folder {folder.path} was deleted while it was active, so it was killed"
+            return Observation(Phase.FAILED, "FolderDeleted", message)
         # There was already a supervisor, this one was stopped early, or the disk was full: the run has not started, and
         # the controller decides whether to start it again.
         if supervisor is None or supervisor.returncode in (0, -signal.SIGTERM, os.EX_TEMPFAIL):

@@ -32,6 +32,7 @@ BACKOFF_RESET_SECONDS = 60.0  # after being ready for this long, a run restarts 
 PROBE_SECONDS = 5.0  # how often a ready run is probed
 FIRST_PROBE_SECONDS, SHARE = 0.1, 20  # the longer a run takes to become ready, the less often it is probed
 FAILURE_THRESHOLD = 2  # a single probe can fail because the run is busy and its backlog is full
+FOLDER_DELETED = "FolderDeleted"
 ENFORCED_REASONS = ("OOMKilled", "Evicted")  # the supervisor killed it; otherwise it exited on its own
 
 CONNECT_SECONDS = 0.05  # a local listener accepts at once, or its backlog is full
@@ -369,6 +370,10 @@ class Supervisor:
             self._write_state(serve_state.phase)
 
     def _enforce_limits(self) -> None:
+        if self.process_exit.reason != FOLDER_DELETED and not self._has_folder():
+            # Nobody could see its log or its outcome, and the server could start it again in a new folder.
+            self.stopping, self.process_exit.reason = True, FOLDER_DELETED
+            self.process.kill()
         if self.kill_at is not None and time.monotonic() >= self.kill_at:
             self.kill_at = None
             self.process.kill()
@@ -400,6 +405,13 @@ class Supervisor:
         else:
             self.process.release()
 
+    def _has_folder(self) -> bool:
+        """Whether the run's folder still exists. It may have been replaced: a later start creates a new one."""
+        try:
+            return os.path.samestat(os.stat(self.folder / LOCK), os.fstat(self.lock))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     def _log_event(self, text: str) -> None:
         self.log.write("platform", f"{text}\n".encode("utf-8", "replace"), time.time_ns())
 
@@ -429,7 +441,7 @@ class Supervisor:
         if outcome["phase"] == "failed":
             message = f"{message}; {DISK_FULL}".removeprefix("; ")
         disk_was_full = self.disk_was_full or self.log.has_gaps or _is_full(self.folder)
-        while self.folder.exists():
+        while self._has_folder():
             try:
                 write_json(self.folder / OUTCOME, outcome | ({"message": message} if disk_was_full else {}))
                 return
