@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 
 import fairlead
-from fairlead import hosting
+from fairlead import hosting, listeners
 from fairlead.adapters import keyrings
 from fairlead.adapters.database import migrating
 from fairlead.adapters.database.stores import DatabaseStore
@@ -147,14 +147,28 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     return ServerInstance(app, store, token, sign_in_code if settings.auth == "local" else None, executor, executors)
 
 
+class _HttpServer(uvicorn.Server):
+    """The HTTP server. Removes server.json before it shuts down, so that clients no longer find it."""
+
+    def __init__(self, configuration: uvicorn.Config, server_file: Path) -> None:
+        super().__init__(configuration)
+        self._server_file = server_file
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # The addresses stay open, so a client that connects now would wait for the next server.
+        self._server_file.unlink(missing_ok=True)
+        await super().shutdown(sockets)
+
+
 def up(settings: Settings) -> int:
     """Run the server until it is stopped."""
     os.umask(0o077)  # the server's files are private to its user
     with (
         # The lock comes first, so that a second server neither opens the database nor takes the port.
         hosting.lock_data_folder(settings.data),
-        hosting.open_listener(settings.host, settings.port) as (listener, url),
+        listeners.open_listeners(settings.data, settings.host, settings.port, os.environ) as (sockets, url),
     ):
+        _check_sockets(settings, sockets)
         server_file = settings.data / "server.json"
         server_file.unlink(missing_ok=True)  # from a server that was killed
         server = build_server(settings, settings.public_url or url)
@@ -172,7 +186,7 @@ def up(settings: Settings) -> int:
         )
         # Uvicorn raises the signal again after it shuts down; without a handler, the cleanup below would not run.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        serving = uvicorn.Server(configuration)
+        serving = _HttpServer(configuration, server_file)
         # Streams check this and end, because otherwise they would delay the shutdown.
         server.app.state.is_shutting_down = lambda: serving.should_exit
         if settings.idle_seconds is not None:
@@ -183,11 +197,10 @@ def up(settings: Settings) -> int:
                 settings.idle_seconds,
             )
         try:
-            serving.run(sockets=[listener])
+            serving.run(sockets=sockets)
         except KeyboardInterrupt:
             pass
         finally:
-            # This comes first, so that clients no longer find this server while it shuts down.
             server_file.unlink(missing_ok=True)
             if server.executor is not None:
                 server.executor.close()
@@ -318,6 +331,13 @@ def _read_platform_id(store: Store) -> str:
 def _check_ready(store: Store) -> None:
     with store.reading() as tx:
         _ = tx.generation  # a small query that fails if the database is unreachable
+
+
+def _check_sockets(settings: Settings, sockets: list[socket.socket]) -> None:
+    """Check sockets from systemd like `find_problems` checks the host in the settings."""
+    if settings.auth == "local" and not listeners.is_local_only(sockets):
+        message = "systemd passed a socket that other machines can reach, but auth is local"
+        raise FairleadError(message, "set auth to tokens or oidc, or use ListenStream=127.0.0.1:8470")
 
 
 def _open_executor(settings: Settings) -> LocalExecutor | None:

@@ -1,10 +1,9 @@
-"""A server's data folder, listening socket, private files and logging."""
+"""A server's data folder, private files and logging."""
 
 import contextlib
 import fcntl
 import logging
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,25 +38,6 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
                     ) from None
                 time.sleep(PAUSE_SECONDS)
         yield
-
-
-@contextlib.contextmanager
-def open_listener(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """Open a listening socket and return it with its URL."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    # Otherwise a restarted server cannot use its port while old connections are in TIME_WAIT.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(2048)  # requests queue here until the server is ready
-    except (OSError, OverflowError) as error:  # OverflowError: the port is too large
-        listener.close()
-        message = f"cannot listen on {host}, port {port}: {error}"
-        raise FairleadError(message, "choose another port; fairlead up --port 0 uses any free port") from error
-    with contextlib.closing(listener):
-        shown = f"[{host}]" if family == socket.AF_INET6 else host
-        yield listener, f"http://{shown}:{listener.getsockname()[1]}"
 
 
 def load_server_id(folder: Path, make_id: Callable[[], str]) -> str:

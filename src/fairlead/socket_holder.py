@@ -1,0 +1,148 @@
+"""The socket holder: a program that keeps a server's listening sockets open while the server restarts.
+
+The server starts it as a child process with the sockets, and stays connected. A new server of the same data folder
+connects to the holder's Unix socket, proves that it knows the folder's key, and receives the sockets. The holder exits
+when neither a server nor a run of the data folder remains. It imports only the standard library, to save memory.
+"""
+
+import contextlib
+import fcntl
+import hmac
+import os
+import select
+import socket
+import sys
+from collections.abc import Iterable, Sequence
+
+GREETING = b"fairlead-sockets/1 "  # the number is the version of the protocol, because a server may be upgraded
+FOLDER, KEY, SOCKET = "listener", "key", "holder.sock"  # in the data folder
+NONCE_BYTES = 32
+ANSWER_SECONDS = 5.0
+# The pause between checks for active runs. Within the first pause, a new server receives the sockets in any case.
+CHECK_SECONDS = 0.5
+MAX_SOCKETS, MAX_BYTES = 16, 1024
+
+
+class HandoverError(Exception):
+    """The other process does not know the key, or speaks another version of the protocol."""
+
+
+def main() -> None:
+    unix_socket, server, *listeners = (socket.socket(fileno=int(fd)) for fd in sys.argv[1:])
+    with open(f"{FOLDER}/{KEY}", "rb") as file:
+        key = file.read()
+    # Listen again, so that the credentials that a server reads from its connection are those of this process.
+    unix_socket.listen()
+    hold(unix_socket, server, listeners, key)
+    # The addresses are released before the Unix socket: a server that finds no holder can use them at once.
+    for listener in listeners:
+        listener.close()
+
+
+def hold(unix_socket: socket.socket, server: socket.socket | None, listeners: list[socket.socket], key: bytes) -> None:
+    """Keep the sockets until neither a server nor a run remains, or the data folder is deleted."""
+    identity = _identify_path()
+    active_runs: list[str] | None = None  # None: not listed yet; only a server starts runs
+    while True:
+        readable, *_ = select.select(
+            [unix_socket, *([server] if server else [])], [], [], None if server else CHECK_SECONDS
+        )
+        if server in readable:  # a server sends nothing after the handover, so it has ended
+            assert server is not None
+            server.close()
+            server, active_runs = None, None
+        if unix_socket in readable and (connection := _accept(unix_socket, listeners, key)) is not None:
+            server = connection
+        if not readable:
+            if identity is None or _identify_path() != identity:
+                return
+            active_runs = [run for run in (_list_runs() if active_runs is None else active_runs) if _is_active(run)]
+            if not active_runs:
+                return
+
+
+def send_sockets(connection: socket.socket, listeners: Iterable[socket.socket], key: bytes) -> None:
+    """The holder's part of the protocol: send the sockets to a process that proves the key."""
+    server_nonce = _read_greeting(connection.recv(MAX_BYTES))
+    nonce = os.urandom(NONCE_BYTES)
+    connection.send(GREETING + nonce)
+    if not hmac.compare_digest(connection.recv(MAX_BYTES), _prove(key, b"server", server_nonce, nonce)):
+        raise HandoverError("the server does not know the key")
+    proof = _prove(key, b"holder", server_nonce, nonce)
+    socket.send_fds(connection, [proof], [listener.fileno() for listener in listeners])
+
+
+def receive_sockets(connection: socket.socket, key: bytes) -> list[socket.socket]:
+    """The server's part of the protocol: prove the key, and receive the sockets from a process that also proves it."""
+    server_nonce = os.urandom(NONCE_BYTES)
+    connection.send(GREETING + server_nonce)
+    nonce = _read_greeting(connection.recv(MAX_BYTES))
+    connection.send(_prove(key, b"server", server_nonce, nonce))
+    # Without the flag, programs that this process starts would inherit the sockets.
+    proof, fds, *_ = socket.recv_fds(connection, MAX_BYTES, MAX_SOCKETS, socket.MSG_CMSG_CLOEXEC)
+    sockets = [socket.socket(fileno=fd) for fd in fds]
+    if not hmac.compare_digest(proof, _prove(key, b"holder", server_nonce, nonce)):
+        close_all(sockets)
+        raise HandoverError("the holder does not know the key")
+    return sockets
+
+
+def close_all(sockets: Sequence[socket.socket]) -> None:
+    """Close this process's copies of sockets."""
+    for opened in sockets:
+        opened.close()
+
+
+def _accept(unix_socket: socket.socket, listeners: list[socket.socket], key: bytes) -> socket.socket | None:
+    """Accept a connection, and return it if it is from a server of this data folder."""
+    connection, _ = unix_socket.accept()
+    connection.settimeout(ANSWER_SECONDS)
+    try:
+        send_sockets(connection, listeners, key)
+    except (OSError, HandoverError):
+        connection.close()
+        return None
+    connection.settimeout(None)
+    return connection
+
+
+def _read_greeting(message: bytes) -> bytes:
+    if not message.startswith(GREETING) or len(message) != len(GREETING) + NONCE_BYTES:
+        raise HandoverError("the other process speaks another version of the protocol")
+    return message.removeprefix(GREETING)
+
+
+def _prove(key: bytes, role: bytes, server_nonce: bytes, nonce: bytes) -> bytes:
+    # The role prevents that one side's proof is sent back to it as the other side's.
+    return hmac.digest(key, role + server_nonce + nonce, "sha256")
+
+
+def _identify_path() -> tuple[int, int] | None:
+    """Identify the file of the Unix socket. It changes if the data folder is deleted or another holder takes over."""
+    with contextlib.suppress(OSError):
+        status = os.stat(f"{FOLDER}/{SOCKET}")
+        return status.st_dev, status.st_ino
+    return None
+
+
+def _list_runs() -> list[str]:
+    try:
+        return os.listdir("runs")
+    except OSError:
+        return []
+
+
+def _is_active(run: str) -> bool:
+    """Whether a supervisor holds the lock in a run's folder."""
+    try:
+        with open(f"runs/{run}/lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+if __name__ == "__main__":
+    main()
