@@ -26,7 +26,7 @@ from fairlead.ports import OWN_USERS
 # Environment variables that the CLI, the SDK and runs read.
 OTHER_VARIABLES = (
     *("FAIRLEAD_URL", "FAIRLEAD_TOKEN", "FAIRLEAD_PROJECT", "FAIRLEAD_RUN", "FAIRLEAD_EXAMPLES"),
-    *("FAIRLEAD_HOME", "FAIRLEAD_OUTPUT"),
+    *("FAIRLEAD_HOME", "FAIRLEAD_OUTPUT", "FAIRLEAD_SERVER_USER"),
 )
 SHOWN_VALUES = (  # settings whose invalid values may be shown, because they are not secret
     *("host", "port", "auth", "log_level", "admins", "capacity", "python", "idle_seconds", "execute"),

@@ -6,8 +6,9 @@ import sys
 import weakref
 import webbrowser
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -28,7 +29,7 @@ from fairlead.errors import (
 )
 from fairlead.model.names import is_loopback
 from fairlead.model.plans import Layer, Source, Violation
-from fairlead.sdk import starting
+from fairlead.sdk import server_identity, starting
 
 SECONDS = 60.0
 MAX_REDIRECTS = 10  # stops redirect loops
@@ -58,6 +59,7 @@ class ApiClient:
 
     url: str
     token: str
+    data: Path | None = field(default=None, compare=False)  # of this user's local server; None for configured servers
 
     def get(self, path: str, /, **parameters: Any) -> Any:
         """Send a GET request and return the decoded response."""
@@ -139,9 +141,20 @@ class ApiClient:
         # Do not send a local server's token through a proxy. Skip the TLS setup for plain HTTP: it takes 100 ms.
         url, headers = httpx2.URL(self.url), {"Authorization": f"Bearer {self.token}"}
         tls, elsewhere = url.scheme == "https", not is_loopback(url.host)
-        client = httpx2.Client(headers=headers, timeout=SECONDS, verify=tls, trust_env=elsewhere)
+        # Connections to other machines may pass a proxy, whose owner says nothing about the server.
+        hooks = {} if elsewhere else {"request": [self._prepare]}
+        client = httpx2.Client(headers=headers, timeout=SECONDS, verify=tls, trust_env=elsewhere, event_hooks=hooks)
         weakref.finalize(self, client.close)  # when the client is garbage collected, or at exit
         return client
+
+    def _prepare(self, request: httpx2.Request) -> None:
+        """Start the local server if none is running, and check who listens before a token is sent."""
+        if self.data is not None:
+            # While runs are active, the address stays open without a server, and requests would wait for the next one.
+            url, _ = starting.find_running(self.data) or starting.start_server(self.data)
+            if url != self.url:
+                raise Unavailable(f"the server moved from {self.url} to {url}", "try again")
+        request.extensions["trace"] = server_identity.Verifier(self.data)
 
     def _send(self, method: str, path: str, revision: int | None = None, **options: Any) -> Any:
         condition = {} if revision is None else {"If-Match": f'"{revision}"'}
@@ -184,7 +197,7 @@ def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
     data = starting.find_data(environment)
     found_url, found_token = starting.find_running(data) or starting.start_server(data)
     # FAIRLEAD_TOKEN alone selects a different user on the local server.
-    return ApiClient(found_url, token or found_token)
+    return ApiClient(found_url, token or found_token, data)
 
 
 def path_of(*parts: str) -> str:
@@ -209,10 +222,10 @@ def read_content(answer: httpx2.Response) -> Any:
 def renew_client(api: ApiClient) -> ApiClient:
     """A client for the same server after a restart. The server's port may have changed."""
     # A configured server keeps its address. Only a local server, started with port 0, may get a different port.
-    if os.environ.get("FAIRLEAD_URL"):
+    if api.data is None:
         return api
-    running = starting.find_running(starting.find_data(os.environ))
-    return api if running is None else ApiClient(running[0], api.token)
+    running = starting.find_running(api.data)
+    return api if running is None else ApiClient(running[0], api.token, api.data)
 
 
 def _is_outside_run(url: httpx2.URL, below: httpx2.URL) -> bool:

@@ -36,7 +36,7 @@ def find_data(environment: Mapping[str, str]) -> Path:
 def find_running(data: Path) -> tuple[str, str] | None:
     """The URL and token of the server that is using a data folder, or None."""
     try:
-        if not _is_held(data / "server.lock"):
+        if not _is_locked(data):
             return None
         running = json.loads((data / "server.json").read_text("utf-8"))
         # A new server acquires the lock before it replaces server.json, so the file may still be from a killed server.
@@ -56,7 +56,10 @@ def start_server(data: Path) -> tuple[str, str]:
     with (data / "start.lock").open("w") as lock:
         # Another process may be starting a server. Waiting here until it is ready lets both use the same server.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return find_running(data) or _start(data)
+        until = time.monotonic() + START_SECONDS
+        while (running := find_running(data)) is None and _is_locked(data) and time.monotonic() < until:
+            time.sleep(0.02)  # a server is shutting down, or was started by another program and is not ready yet
+        return running or _start(data)
 
 
 def _start(data: Path) -> tuple[str, str]:
@@ -84,12 +87,14 @@ def _start(data: Path) -> tuple[str, str]:
     raise Unavailable(message, f"read {data / LOG}, or run `fairlead up` to see the error")
 
 
-def _is_held(lock: Path) -> bool:
+def _is_locked(data: Path) -> bool:
     """Whether a server holds a data folder's lock. If not, do not send a token: another program may own the port."""
-    with lock.open() as opened:
-        try:
+    try:
+        with (data / "server.lock").open() as opened:
             # The lock is shared, so that clients checking at the same time do not mistake each other for a server.
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
     return False
