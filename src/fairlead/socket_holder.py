@@ -52,6 +52,8 @@ def hold(unix_socket: socket.socket, server: socket.socket | None, listeners: li
             server.close()
             server, active_runs = None, None
         if unix_socket in readable and (connection := _accept(unix_socket, listeners, key)) is not None:
+            if server is not None:
+                server.close()
             server = connection
         if not readable:
             if identity is None or _identify_path() != identity:
@@ -78,9 +80,10 @@ def receive_sockets(connection: socket.socket, key: bytes) -> list[socket.socket
     connection.send(GREETING + server_nonce)
     nonce = _read_greeting(connection.recv(MAX_BYTES))
     connection.send(_prove(key, b"server", server_nonce, nonce))
-    # Without the flag, programs that this process starts would inherit the sockets.
-    proof, fds, *_ = socket.recv_fds(connection, MAX_BYTES, MAX_SOCKETS, socket.MSG_CMSG_CLOEXEC)
+    proof, fds, *_ = socket.recv_fds(connection, MAX_BYTES, MAX_SOCKETS)
     sockets = [socket.socket(fileno=fd) for fd in fds]
+    for received in sockets:
+        received.set_inheritable(False)  # received descriptors are inheritable, unlike others in Python
     if not hmac.compare_digest(proof, _prove(key, b"holder", server_nonce, nonce)):
         close_all(sockets)
         raise HandoverError("the holder does not know the key")

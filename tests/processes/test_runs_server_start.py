@@ -23,6 +23,25 @@ print(project.api.url, run.state, run.logs(), end="")
 """
 
 
+# The client knows only the address of the server that it kills.
+KILL = """
+import json, os, signal, threading, time
+import fairlead
+from pathlib import Path
+project = fairlead.project("x")
+run = project.function("long", command=["sleep", "300"]).run()
+while run.refresh().state != "running":
+    time.sleep(0.01)
+waiting = threading.Thread(target=lambda: run.wait(60, progress=False))
+waiting.start()
+os.kill(json.loads(Path(os.environ["FAIRLEAD_DATA"], "server.json").read_text())["pid"], signal.SIGKILL)
+print(project.api.get("/me")["user"])
+project.get_run(run.id).stop()
+waiting.join()
+print(run.state)
+"""
+
+
 @pytest.fixture
 def home(machine: Machine) -> Iterator[Path]:
     """The data folder of a user without a server. Ends all processes that are started for it."""
@@ -56,6 +75,13 @@ def test_killed_server_is_restarted_by_the_next_client(machine: Machine, home: P
     second = start_program(machine, home, SUBMIT).wait()
     assert (second.code, second.err) == (0, "")
     assert second.out.split()[1:] == ["completed", "hello"]
+
+
+def test_clients_of_a_killed_server_start_one_at_the_same_address(machine: Machine, home: Path) -> None:
+    ended = start_program(machine, home, KILL).wait()
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.split() == ["root@localhost", "stopped"]
+    assert count_servers(home) == 1
 
 
 def test_open_command_starts_a_server_and_signs_in(machine: Machine, home: Path) -> None:

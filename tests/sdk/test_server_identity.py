@@ -119,10 +119,14 @@ def test_own_listeners_and_addresses_without_a_listener_are_accepted() -> None:
         server_identity.check_owner(target, port, None, {})
 
 
-def test_only_new_connections_are_checked(service: Impostor, tmp_path: Path) -> None:
-    addresses = {"server_addr": ("127.0.0.1", service.port)}
+def test_only_new_connections_within_this_machine_are_checked(service: Impostor, tmp_path: Path) -> None:
+    addresses = {"server_addr": ("127.0.0.1", service.port), "client_addr": ("127.0.0.1", 1)}
     stream = SimpleNamespace(get_extra_info=addresses.get, close=lambda: None)
     verifier = server_identity.Verifier(tmp_path, {})
     verifier("http11.send_request_headers.started", {})
     with pytest.raises(FairleadError):
         verifier("connection.connect_tcp.complete", {"return_value": stream})
+    addresses |= {"server_addr": ("192.0.2.1", service.port), "client_addr": ("192.0.2.2", 1)}
+    verifier("connection.connect_tcp.complete", {"return_value": stream})
+    addresses["client_addr"] = ("192.0.2.1", 1)
+    verifier("connection.connect_tcp.complete", {"return_value": stream})  # on this machine, but without a listener

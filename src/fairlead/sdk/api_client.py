@@ -140,7 +140,7 @@ class ApiClient:
     def _client(self) -> httpx2.Client:
         # Do not send a local server's token through a proxy. Skip the TLS setup for plain HTTP: it takes 100 ms.
         url, headers = httpx2.URL(self.url), {"Authorization": f"Bearer {self.token}"}
-        tls, elsewhere = url.scheme == "https", not is_loopback(url.host)
+        tls, elsewhere = url.scheme == "https", self.data is None and not is_loopback(url.host)
         # Connections to other machines may pass a proxy, whose owner says nothing about the server.
         hooks = {} if elsewhere else {"request": [self._prepare]}
         client = httpx2.Client(headers=headers, timeout=SECONDS, verify=tls, trust_env=elsewhere, event_hooks=hooks)

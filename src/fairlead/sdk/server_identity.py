@@ -31,6 +31,10 @@ class Verifier:
             return
         stream = details["return_value"]
         host, port, *_ = stream.get_extra_info("server_addr")
+        own_host, *_ = stream.get_extra_info("client_addr")
+        # Both ends of a connection within this machine have the same address, also if it is not a loopback address.
+        if own_host != host and not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
+            return
         try:
             check_owner(host, port, self._data, self._environment)
         except FairleadError:
@@ -39,9 +43,7 @@ class Verifier:
 
 
 def check_owner(host: str, port: int, data: Path | None, environment: Mapping[str, str]) -> None:
-    """Refuse a loopback address whose listener belongs to another user. `data` is the folder of the local server."""
-    if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
-        return
+    """Refuse a local address whose listener belongs to another user. `data` is the folder of the local server."""
     # Without an entry, the listener is in another network namespace: only an administrator can redirect the address.
     for owner in find_owners(host, port):
         if not _is_accepted(owner.uid, data, environment):
