@@ -40,6 +40,8 @@ from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import PLATFORM
 from fairlead.ports import Keyring, Principal, Store
 from fairlead.server.application import create_application
+from fairlead.server.http.connection_limits import ConnectionLimits, ConnectionTable
+from fairlead.server.http.http_protocol import LimitedHttpProtocol, LimitedWebSocketProtocol
 from fairlead.server.http.streaming import RunEvents
 from fairlead.server.proxy.websockets import MAX_MESSAGE_BYTES
 from fairlead.services.access.tokens import FirstRun
@@ -48,6 +50,7 @@ from fairlead.services.registry import ExecutionOptions, SignInOptions, build_se
 from fairlead.services.transactions.unit_of_work import Call
 from fairlead.settings import Settings, describe_validation_errors, find_problems, find_unknown_variables
 
+LISTEN_BACKLOG = 2048
 WEB_UI = Path(__file__).with_name("_ui")  # built by `make ui` or with the wheel; may be missing in a checkout
 # Calls that the server itself makes: `trusted` grants all permissions, and `via` appears in the audit log.
 FOLDER_SYNC = Call(principal=Principal("fairlead", via="folder"), trusted=True)
@@ -177,8 +180,7 @@ def up(settings: Settings) -> int:
         _print_greeting(settings, server, url)
         configuration = uvicorn.Config(
             server.app,
-            ws="wsproto",  # the proxy for served runs uses the same library
-            ws_max_size=MAX_MESSAGE_BYTES,
+            **_protocol_options(settings),
             log_config=None,  # `configure_logging` has already configured logging
             access_log=False,  # the middleware writes the access log, without one-time codes in URLs
             timeout_graceful_shutdown=5,  # a WebSocket or a long request must not delay a restart
@@ -207,6 +209,20 @@ def up(settings: Settings) -> int:
             server.executors.close()
             server.store.close()
     return 0
+
+
+def _protocol_options(settings: Settings) -> dict[str, Any]:
+    """Uvicorn's options for connections and protocols."""
+    limits = ConnectionLimits.for_files(hosting.raise_file_limit(), settings.max_connections, settings.trusted_proxies)
+    return {
+        "http": partial(LimitedHttpProtocol, table=ConnectionTable(limits)),
+        "ws": LimitedWebSocketProtocol,  # wsproto, like the proxy for served runs
+        "ws_max_size": MAX_MESSAGE_BYTES,
+        # Connections are accepted in bursts of this size, and only then counted.
+        "backlog": min(LISTEN_BACKLOG, limits.total),
+        "proxy_headers": bool(settings.trusted_proxies),
+        "forwarded_allow_ips": list(settings.trusted_proxies),
+    }
 
 
 def rotate_keys(settings: Settings) -> int:

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from fairlead.errors import FairleadError
 # The attempts take 0.2 s in total, much longer than a client needs for its check.
 ATTEMPTS = 5
 PAUSE_SECONDS = 0.05
+MAX_OPEN_FILES = 65_536  # some systems allow a billion, and programs that close all of them would take minutes
 
 
 @contextlib.contextmanager
@@ -38,6 +40,16 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
                     ) from None
                 time.sleep(PAUSE_SECONDS)
         yield
+
+
+def raise_file_limit() -> int:
+    """Raise the limit for open files as far as this process may, and return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def load_server_id(folder: Path, make_id: Callable[[], str]) -> str:

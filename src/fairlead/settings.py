@@ -1,6 +1,7 @@
 """Server settings from `fairlead.toml` and FAIRLEAD_ variables. Only `app.py` reads them."""
 
 import getpass
+import ipaddress
 import os
 import sys
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ OTHER_VARIABLES = (
 )
 SHOWN_VALUES = (  # settings whose invalid values may be shown, because they are not secret
     *("host", "port", "auth", "log_level", "admins", "capacity", "python", "idle_seconds", "execute"),
+    *("max_connections", "trusted_proxies"),
     *("keep_runs_days", "keep_logs_days", "keep_objects_minutes"),
 )
 CAPACITY = {"cpu": parse_cpu, "mem": parse_bytes, "disk": parse_bytes, "gpu": parse_count, "runs": parse_count}
@@ -101,6 +103,16 @@ class Settings(BaseSettings):
     keep_objects_minutes: float = Field(
         60, ge=0, description="minutes after which the Kubernetes objects of a run that has ended are deleted"
     )
+    max_connections: int | None = Field(
+        None,
+        ge=16,
+        description="the number of client connections; by default as many as the limit for open files allows",
+    )
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto headers are "
+        "trusted, separated by commas",
+    )
     idle_seconds: float | None = Field(
         None,
         gt=0,
@@ -108,10 +120,21 @@ class Settings(BaseSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the minimum log level")
 
-    @field_validator("admins", mode="before")
+    @field_validator("admins", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_proxies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in value:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError:
+                hint = "write an IP address or a network, such as 10.0.0.5 or 10.0.0.0/24"
+                raise ValueError(f"invalid address {short_repr(proxy)}: {hint}") from None
+        return value
 
     @field_validator("served_host")
     @classmethod

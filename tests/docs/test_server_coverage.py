@@ -26,6 +26,7 @@ SOURCES = ROOT / "src" / "fairlead"
 DEFAULTS = {
     "data": "~/.local/share/fairlead",
     "admins": "none",
+    "trusted_proxies": "none",
     "capacity": "the whole machine",
     "python": "the server's",
 }

@@ -136,7 +136,7 @@ def run_server(
 ) -> Iterator[Endpoint]:
     """Run a program on a Unix socket or a local port, and return its endpoint."""
     options: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "wsproto", "timeout_graceful_shutdown": 1}
-    server = uvicorn.Server(uvicorn.Config(app, **options, **config, ws_max_size=64 * MEBIBYTE))
+    server = uvicorn.Server(uvicorn.Config(app, **(options | config), ws_max_size=64 * MEBIBYTE))
     with listener or listen(path) as bound_socket:
         thread = threading.Thread(target=lambda: server.run(sockets=[bound_socket]), daemon=True)
         thread.start()

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.ports import MakeId
@@ -26,6 +27,7 @@ CODE = re.compile(rf"{API}/projects/[^/]+/code/[^/]+")
 UPLOADS = re.compile(rf"{API}/runs/[^/]+/uploads/.+", re.DOTALL)  # file names may contain line breaks
 # Other methods share one label. Otherwise, clients could create any number of time series.
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET")
+CLIENT_CLOSED = 499  # logged if the client disconnected before the response
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # Added to every response that does not set them itself.
 HEADERS = [
@@ -139,6 +141,8 @@ class Middleware:
                     await rejection(scope, receive, send_with_headers)
                     return
                 await self._forward(scope, receive, send_with_headers)
+            except ClientDisconnect:
+                entry.status = CLIENT_CLOSED
             finally:
                 # The router adds the matching route to the scope, even if the handler fails.
                 entry.route = getattr(scope.get("route"), "path", "none")
@@ -162,6 +166,8 @@ class Middleware:
 
         try:
             await self.app(scope, receive_limited, send_tracked)
+        except ClientDisconnect:
+            raise
         except BodyTooLarge:
             if not responded:
                 await _too_large(scope, limit)(scope, receive, send)
@@ -198,7 +204,7 @@ def _reject_early(scope: Scope) -> Response | None:
     headers: dict[bytes, Any] = dict(scope["headers"])
     if len(scope.get("raw_path", b"")) + len(scope["query_string"]) > MAX_URL_LENGTH:
         detail = f"the URL has more than {MAX_URL_LENGTH} characters"
-        return render(400, "address", detail, scope["request_id"], hint="shorten it")
+        return render(414, "url_too_long", detail, scope["request_id"], hint="shorten it")
     # PostgreSQL cannot store NUL in text, and fails if a query contains it.
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:
         return render(400, "address", "the URL contains a NUL character", scope["request_id"], hint="remove it")

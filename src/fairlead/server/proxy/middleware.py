@@ -11,7 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.errors import FairleadError, NotFound, Unauthenticated
 from fairlead.ports import MakeId
-from fairlead.server.http.middleware import AccessLog, Metrics, add_headers, client_address, read_request_id
+from fairlead.server.http.middleware import (
+    CLIENT_CLOSED,
+    AccessLog,
+    Metrics,
+    add_headers,
+    client_address,
+    read_request_id,
+)
 from fairlead.server.http.problem_details import Problem, render_unknown
 from fairlead.server.proxy import sign_in
 from fairlead.server.proxy.headers import Target, find_header, find_target
@@ -24,7 +31,6 @@ from fairlead.services.transactions.unit_of_work import Call
 
 ROUTE = "/served/{run_id}/{path}"  # all runs share one route in metrics
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
-CLIENT_CLOSED = 499  # logged if the client disconnected before the response
 THREADS = 8  # for checking access and finding endpoints, which may wait for a cluster
 
 
