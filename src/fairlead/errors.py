@@ -14,6 +14,7 @@ FairleadError
 │  │  └─ sdk.plan_changes.PlanChanged           the plan differs from the preview; carries the differences
 │  └─ RevisionMissing                           replacing an object requires If-Match
 ├─ Unavailable                                  the request cannot be served now; retry after `retry_after_seconds`
+│  └─ TooManyRequests                           the caller exceeds a rate limit
 ├─ StartFailed                                  the executor can never start the run; retrying is pointless
 ├─ RunFailed                                    the run whose result was requested did not complete
 ├─ controllers.launch_specs.LaunchInputMissing  the plan, code or a secret of the run was deleted before it started
@@ -127,6 +128,12 @@ class Unavailable(FairleadError):
     def __init__(self, message: str, hint: str | None = None, retry_after_seconds: int = 1) -> None:
         super().__init__(message, hint)
         self.retry_after_seconds = retry_after_seconds
+
+
+class TooManyRequests(Unavailable):
+    """The caller exceeds a rate limit."""
+
+    code = "too_many_requests"
 
 
 class StartFailed(FairleadError):

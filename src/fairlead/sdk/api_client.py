@@ -23,6 +23,7 @@ from fairlead.errors import (
     PreviewOutdated,
     RequestRejected,
     RevisionMissing,
+    TooManyRequests,
     Unauthenticated,
     Unavailable,
     Unreadable,
@@ -46,6 +47,7 @@ ERRORS: Mapping[str, type[FairleadError]] = {
         Changed,
         PreviewOutdated,
         RevisionMissing,
+        TooManyRequests,
         Unavailable,
     )
 }
@@ -245,8 +247,8 @@ def _error_of(answer: httpx2.Response) -> FairleadError:
         return RequestRejected(_violation_of(violation) for violation in problem["violations"])
     if issubclass(ERRORS.get(code, FairleadError), Conflict):
         return ERRORS[code](detail, hint, problem.get("used_by", ()))  # type: ignore[call-arg]
-    if code == Unavailable.code:
-        return Unavailable(detail, hint, problem.get("retry_after_seconds", 1))
+    if issubclass(ERRORS.get(code, FairleadError), Unavailable):
+        return ERRORS[code](detail, hint, problem.get("retry_after_seconds", 1))  # type: ignore[call-arg]
     error = ERRORS.get(code, FairleadError)(detail, hint)
     # A newer server may send a code that this version does not know.
     error.code = code

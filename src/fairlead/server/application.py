@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -45,6 +46,7 @@ from fairlead.server.routes import (
     scopes,
     sessions,
 )
+from fairlead.services.access.rate_limits import RECORDED_SECONDS, FailedSignIns
 from fairlead.services.registry import Services
 from fairlead.services.runs.serving import ServedHosts
 
@@ -200,6 +202,15 @@ async def _nothing() -> AsyncIterator[None]:
     yield
 
 
+async def _record_failed_sign_ins(failures: FailedSignIns) -> None:
+    try:
+        while True:
+            await anyio.sleep(RECORDED_SECONDS)
+            await anyio.to_thread.run_sync(failures.flush)
+    finally:
+        failures.flush()
+
+
 def create_application(
     services: Services,
     *,
@@ -225,9 +236,11 @@ def create_application(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with background():
+        async with background(), anyio.create_task_group() as tasks:
+            tasks.start_soon(_record_failed_sign_ins, services.tokens.failures)
             metrics.last_at = time.monotonic()  # the server accepts no requests before this
             yield
+            tasks.cancel_scope.cancel()
             proxy_config.connections.close()
 
     app = FastAPI(

@@ -25,7 +25,7 @@ IPV6_CLIENT_PREFIX = 64  # a site usually has at least one such network, so its 
 
 
 class Stage(Enum):
-    """What a connection is waiting for."""
+    """The part of a request or response that a connection waits for."""
 
     HEAD = "head"  # the rest of a request head, or the first byte of a new connection
     IDLE = "idle"  # another request on a kept-alive connection

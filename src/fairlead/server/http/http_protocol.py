@@ -16,9 +16,9 @@ from fairlead.server.http.connection_limits import STALLED_SECONDS, ConnectionTa
 from fairlead.server.http.middleware import add_headers
 from fairlead.server.http.problem_details import Problem, render_known
 
-PART_BYTES = 16 * 1024  # the parser gets received data in parts, so that limits apply before it has parsed all of it
+PART_BYTES = 16 * 1024  # data is parsed in parts, so that a limit applies before the rest is parsed
 DISCARDED_BYTES = 1024 * 1024  # of a rejected request, before the connection is reset
-# What chunked encoding may add to a body, as in Go's net/http: per chunk, in addition to twice the size of its data.
+# Bytes that chunked encoding may add per chunk, in addition to twice the size of its data, as in Go's net/http.
 CHUNK_OVERHEAD = 16
 RETRY_SECONDS = 5
 
@@ -169,7 +169,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
             self._fail(Problem(400, "host", f"found {len(hosts)} Host headers", "send exactly one Host header"))
-        # Two servers that disagree about where a body ends would allow request smuggling.
+        # If two servers disagree about the end of a body, clients can smuggle requests.
         codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
         if codings not in ([], [b"chunked"]):
             shown = b", ".join(codings)[:80].decode("latin-1")

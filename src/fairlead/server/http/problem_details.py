@@ -18,6 +18,7 @@ from fairlead.errors import (
     PreviewOutdated,
     RequestRejected,
     RevisionMissing,
+    TooManyRequests,
     Unauthenticated,
     Unavailable,
     Unreadable,
@@ -41,6 +42,7 @@ STATUSES: Mapping[type[FairleadError], int] = {
     Changed: 412,
     RequestRejected: 422,
     RevisionMissing: 428,
+    TooManyRequests: 429,
     Unavailable: 503,
 }
 TITLES = {

@@ -72,14 +72,16 @@ def responses(
     status: int = 200,
     writing: bool = False,
     conflicts: bool = False,
+    limited: bool = False,
     description: str = "Success",
 ) -> dict[str, Any]:
     """Keyword arguments that document a route's responses: status, model and possible errors.
 
     `writing`: include the errors of a route that changes something. `conflicts`: a read-only route can also return 409.
+    `limited`: the route has a rate limit.
     """
     statuses = WRITING if writing else (*READING, 409) if conflicts else READING
-    problems = {code: _problem(code) for code in sorted(statuses)}
+    problems = {code: _problem(code) for code in sorted((*statuses, 429) if limited else statuses)}
     success: dict[str, Any] = {"description": description}
     if model is not None:
         success["model"] = model

@@ -72,7 +72,7 @@ async def list_tokens(context: Context, params: TokenListParams) -> Response:
     return await context.respond(context.services.tokens.page, params)
 
 
-@router.post("/tokens", name="create_token", **responses(TokenView, status=201, writing=True))
+@router.post("/tokens", name="create_token", **responses(TokenView, status=201, writing=True, limited=True))
 async def create_token(context: Context, request: TokenBody) -> Response:
     """Create a token. Only this response contains its value."""
     return await context.respond(context.services.tokens.create, request, status=201)

@@ -158,7 +158,9 @@ async def list_sign_in_methods(context: PublicContext) -> Response:
     return make_response(msgspec.json.encode(methods), methods, 200, context.request)
 
 
-@router.post("/api/v1/sessions", name="sign_in", **responses(status=204, writing=True, description="Signed in"))
+@router.post(
+    "/api/v1/sessions", name="sign_in", **responses(status=204, writing=True, limited=True, description="Signed in")
+)
 async def sign_in(context: PublicContext, body: SignInBody) -> Response:
     """Sign a browser in with a token. Sets the session cookie."""
     session: TokenView = await context.run_in_thread(context.services.tokens.sign_in, body.token)
@@ -177,7 +179,7 @@ async def sign_out(context: Context) -> Response:
 @router.post(
     "/api/v1/sessions/link",
     name="make_sign_in_link",
-    **responses(SignInLink, status=201, writing=True, description="Created"),
+    **responses(SignInLink, status=201, writing=True, limited=True, description="Created"),
 )
 async def make_sign_in_link(context: Context, body: SignInLinkBody) -> Response:
     """Create a link that signs a browser in as you, once and within 15 minutes. Requires a token, not a session."""

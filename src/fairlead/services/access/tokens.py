@@ -14,6 +14,7 @@ from fairlead.model.project_objects import TokenRequest
 from fairlead.model.records import GrantRecord, ScopeRecord, TokenRecord
 from fairlead.model.scopes import PLATFORM, Cluster, Permission, Project, Role
 from fairlead.ports import Login, LoginAttempt, Principal
+from fairlead.services.access.rate_limits import FailedSignIns, RateLimiter
 from fairlead.services.organization.scopes import Scopes
 from fairlead.services.transactions.pages import ListQuery, load_page, map_page
 from fairlead.services.transactions.unit_of_work import (
@@ -67,6 +68,8 @@ class Tokens:
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
+        self.failures = FailedSignIns(units)
+        self._creations = RateLimiter(burst=120, per_second=2.0)
 
     def me(self, call: Call) -> CurrentUser:
         """Return the caller."""
@@ -88,6 +91,7 @@ class Tokens:
 
     def create(self, call: Call, request: TokenRequest) -> TokenView:
         """Create a token for the caller. Platform administrators can create tokens for other users."""
+        self._limit_creations(call)
         with self.units.changing(call, "organization") as unit:
             # Raises an error if the key was used before, because responses with tokens are not stored.
             unit.find_response(TokenView)
@@ -117,6 +121,7 @@ class Tokens:
 
         This requires a token issued by this server, because the browser session expires with that token.
         """
+        self._limit_creations(call)
         with self.units.changing(call, "organization") as unit:
             unit.find_response(TokenView)
             _remove_expired(unit)
@@ -131,8 +136,14 @@ class Tokens:
     def sign_in(self, call: Call, credential: str) -> TokenView:
         """Create a browser session from a sign-in link's code or from a token."""
         anonymous = replace(call, principal=Principal("nobody", via="sign-in"))
-        with self.units.reading(anonymous) as unit:
-            _find_valid(unit, credential)  # unauthenticated callers must not be able to lock the configuration
+        # Unauthenticated callers must not be able to lock the configuration, so this is a separate transaction.
+        try:
+            with self.units.reading(anonymous) as unit:
+                user = _find_valid(unit, credential).user
+        except Unauthenticated:
+            self.failures.record(call)
+            raise
+        self._creations.check(user, "new sessions of one user")
         with self.units.changing(anonymous, "organization") as unit:
             _remove_expired(unit)
             record = _find_valid(unit, credential)
@@ -166,6 +177,11 @@ class Tokens:
             record = unit.tx.get(TokenRecord, digest=digest_of(call.bearer or ""))
             if record is not None and record.purpose == "session":
                 unit.remove(record, "token", record.name, PLATFORM)
+
+    def _limit_creations(self, call: Call) -> None:
+        with self.units.reading(call) as unit:
+            user = unit.principal.user
+        self._creations.check(user, "new tokens and sign-in links of one user")
 
     def add(
         self,
@@ -284,6 +300,15 @@ class Logins:
         self, call: Call, attempt: LoginAttempt, redirect_uri: str, response: AuthorizationResponse
     ) -> TokenView:
         """Create a session from the issuer's response, if this browser started the sign-in."""
+        try:
+            return self._finish(call, attempt, redirect_uri, response)
+        except Unauthenticated:
+            self._tokens.failures.record(call)
+            raise
+
+    def _finish(
+        self, call: Call, attempt: LoginAttempt, redirect_uri: str, response: AuthorizationResponse
+    ) -> TokenView:
         login = self._find_login()
         # Prevents login CSRF: a link with an attacker's code would sign this browser in as the attacker.
         if not hmac.compare_digest(attempt.state.encode(), response.state.encode()):
