@@ -7,6 +7,7 @@ from typing import Any
 
 SPEC, STATE, OUTCOME, LOCK = "spec.json", "state.json", "outcome.json", "lock"
 LOG, USAGE, ERRORS = "log", "usage.jsonl", "supervisor.err"
+MAX_PROCESSES = 4096
 SOCKET = "serve.sock"  # the supervisor moves it from the run's home to the run's folder after checking it
 
 
@@ -54,6 +55,9 @@ class Spec:
     hidden: list[str] = field(default_factory=list)  # folders that appear empty to the run
     memory: int | None = None  # limits in bytes
     disk: int | None = None
+    cpu: int | None = None  # limit in thousandths of a core
+    max_processes: int = MAX_PROCESSES  # including threads
+    cgroup: dict[str, str] = field(default_factory=dict)  # folder of the run's cgroup for each controller
     cpus: list[int] = field(default_factory=list)  # empty: all cores
     devices: list[str] = field(default_factory=list)  # IDs of its GPUs
     deadline: float | None = None  # seconds after the start
