@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fairlead.adapters.local import namespaces, seccomp
+from fairlead.adapters.local import landlock, namespaces, seccomp
 from fairlead.adapters.local.specs import Spec, UserMapping
 
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
@@ -323,6 +323,7 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     env = {**spec.env, **{name: secrets[name] for name in spec.secret_envs}}
+    landlock.restrict(spec)
     if seccomp.is_supported():
         seccomp.install()  # last, because it denies system calls that the lines above make
     try:

@@ -1,6 +1,7 @@
 """The specification of a run that the server writes to a file for its supervisor. Standard library only."""
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,12 @@ SPEC, STATE, OUTCOME, LOCK = "spec.json", "state.json", "outcome.json", "lock"
 LOG, USAGE, ERRORS = "log", "usage.jsonl", "supervisor.err"
 MAX_PROCESSES = 4096
 SOCKET = "serve.sock"  # the supervisor moves it from the run's home to the run's folder after checking it
+TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")
+SHARED_MEMORY = "/dev/shm"
+# The entries of /dev that every run may use, and the prefixes of those for runs with GPUs.
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
+PREFIXES_OF_DEVICES = ("nvidia", "dri", "kfd", "infiniband", "gdrdrv")
+HOST, NONE = "host", "none"  # network modes
 
 
 @dataclass(frozen=True)
@@ -50,14 +57,16 @@ class Spec:
     identity: UserMapping
     secret_envs: list[str] = field(default_factory=list)  # variables whose values are secrets with the same name
     isolated: bool = False
+    network: str = HOST  # or NONE: a network namespace of its own, with a loopback interface only
     mounts: list[Mount] = field(default_factory=list)
-    revealed: list[str] = field(default_factory=list)  # Python's paths, made accessible to the run's user
+    revealed: list[str] = field(default_factory=list)  # Python's and configured paths, made readable for the run
     hidden: list[str] = field(default_factory=list)  # folders that appear empty to the run
     memory: int | None = None  # limits in bytes
     disk: int | None = None
     cpu: int | None = None  # limit in thousandths of a core
     max_processes: int = MAX_PROCESSES  # including threads
     cgroup: dict[str, str] = field(default_factory=dict)  # folder of the run's cgroup for each controller
+    disk_folders: list[str] = field(default_factory=list)  # host folders of the run that count as its disk usage
     cpus: list[int] = field(default_factory=list)  # empty: all cores
     devices: list[str] = field(default_factory=list)  # IDs of its GPUs
     deadline: float | None = None  # seconds after the start
@@ -66,6 +75,13 @@ class Spec:
     port: int | None = None  # the port to listen on; None: its socket
     nvml: str | None = None  # folder of the pynvml package
     amounts: dict[str, int] = field(default_factory=dict)  # resources allocated to the run
+
+    def list_devices(self) -> list[str]:
+        """List the entries of /dev that the run may use."""
+        names = [name for name in DEVICES if os.path.exists(f"/dev/{name}")]
+        if self.devices:
+            names += [name for name in sorted(os.listdir("/dev")) if name.startswith(PREFIXES_OF_DEVICES)]
+        return names
 
     def save(self, folder: Path) -> None:
         """Write the specification to the run's folder."""
