@@ -88,8 +88,8 @@ def open_platform(
 
 @contextlib.contextmanager
 def open_folder(mode: int, owner: int = 0) -> Iterator[Path]:
-    """Create a temporary folder that other users can access, unlike pytest's folders."""
-    folder = Path(tempfile.mkdtemp(prefix="fairlead-test-"))
+    """Create a temporary folder that other users and runs can access, unlike pytest's folders and /tmp."""
+    folder = Path(tempfile.mkdtemp(prefix="fairlead-test-", dir="/var/lib" if os.getuid() == 0 else None))
     try:
         folder.chmod(mode)
         if owner:

@@ -32,8 +32,8 @@ def bench(tmp_path: Path) -> Iterator[LocalBench]:
 
 @pytest.fixture
 def host_folder() -> Iterator[Path]:
-    """A folder on the machine that all users can read."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+    """A folder on the machine that all users can read, and that is not replaced in runs."""
+    with tempfile.TemporaryDirectory(dir="/var/lib") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 

@@ -22,7 +22,9 @@ from tests.scheduling.nodes import make_amounts
 
 FOLDER = Path("/srv/fairlead")
 RUN_FOLDER = FOLDER / "runs" / "r1"
-RUNTIME = Runtime(Path("/opt/py/bin/python3"), ("/opt/py",), {"PATH": "/usr/bin:/bin", "TZ": "UTC", "OTHER": "x"})
+RUNTIME = Runtime(
+    Path("/opt/py/bin/python3"), ("/opt/py",), {"HOME": "/home/ada", "PATH": "/usr/bin:/bin", "TZ": "UTC", "OTHER": "x"}
+)
 
 
 def make_spec(
@@ -179,8 +181,13 @@ def test_home_code_and_shared_memory_are_mounted() -> None:
 
 def test_server_data_is_hidden_and_its_python_is_visible() -> None:
     spec = make_spec()
-    assert spec.hidden == [str(FOLDER)]
-    assert spec.revealed == ["/opt/py"]
+    assert spec.hidden == [str(FOLDER), "/run", "/sys/fs/cgroup"]
+    assert "/opt/py" in spec.revealed
+
+
+def test_home_of_the_server_user_is_hidden_if_runs_have_the_same_user() -> None:
+    assert "/home/ada" in make_spec(allocation={"uid": None}).hidden
+    assert "/home/ada" not in make_spec(allocation={"uid": 1_000_000}).hidden
 
 
 def test_missing_volume_fails_the_start_with_a_hint() -> None:

@@ -14,7 +14,16 @@ from typing import Any
 from fairlead.adapters.local import sampling
 from fairlead.adapters.local.id_table import IdTable
 from fairlead.adapters.local.machines import GPU, Machine
-from fairlead.adapters.local.specs import SOCKET, Mount, Spec, UserMapping
+from fairlead.adapters.local.specs import (
+    HOST,
+    NONE,
+    SHARED_MEMORY,
+    SOCKET,
+    TEMPORARY_FOLDERS,
+    Mount,
+    Spec,
+    UserMapping,
+)
 from fairlead.errors import FairleadError, StartFailed, Unavailable
 from fairlead.manifests.functions import COMMAND
 from fairlead.model.names import BOOTSTRAP, HOME
@@ -27,6 +36,10 @@ INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_P
 Json = dict[str, Any]
 
 TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770
+TEMPORARY = "temporary"  # the folder of the run's /tmp and /var/tmp
+TEMPORARY_NAMES = {path: path[1:].replace("/", "-") for path in TEMPORARY_FOLDERS}
+STICKY = 0o1700  # programs expect the sticky bit
+USE_HOST = "set network to host"
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,7 @@ def find_runtime(python: Path, environment: Mapping[str, str]) -> Runtime:
         raise FairleadError(f"cannot run Python at {python}: {error}", "set python to another interpreter") from error
     return Runtime(
         Path(os.path.abspath(python)),  # not resolved: the symbolic link in a virtual environment selects its packages
-        tuple(sorted({path for path in paths if path and os.path.exists(path)})),
+        tuple(sorted({os.path.realpath(path) for path in paths if path and os.path.exists(path)})),
         environment,
     )
 
@@ -99,11 +112,13 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
         home=str(folder / "home"),
         identity=_identity(pod["securityContext"], allocation),
         isolated=isolated,
+        network=_network(launch, allocation, machine),
         mounts=list(_mounts(launch, pod, allocation, machine)),
-        revealed=list(runtime.paths),
-        hidden=[str(folder.parent.parent.resolve())],  # the server's data folder
+        revealed=[*runtime.paths, *_find_dns_configuration()],
+        hidden=_hidden_folders(allocation, runtime),
         memory=_round_up(limits.get("memory")),
         disk=_round_up(limits.get("ephemeral-storage")),
+        disk_folders=[str(folder / "home"), str(folder / TEMPORARY)],
         cpus=list(allocation.cpus),
         devices=list(allocation.devices),
         deadline=deadline,
@@ -174,6 +189,31 @@ def _identity(security: Json, allocation: Allocation) -> UserMapping:
     return UserMapping(user, group, [*more], allocation.uid, allocation.gids[group], outer)
 
 
+def _network(launch: LaunchSpec, allocation: Allocation, machine: Machine) -> str:
+    network = getattr(launch.demand, "network", None) or HOST
+    if network == NONE and machine.isolation_error is not None:
+        raise StartFailed(f"network none is not available on this machine ({machine.isolation_error})", USE_HOST)
+    if network == NONE and allocation.port is not None:
+        raise StartFailed("a command cannot be served without a network", f"serve a Python function, or {USE_HOST}")
+    return str(network)
+
+
+def _hidden_folders(allocation: Allocation, runtime: Runtime) -> list[str]:
+    """Return the folders that appear empty: the server's data, sockets of the machine, control groups, and the home."""
+    hidden = [str(allocation.folder.parent.parent.resolve()), "/run", "/sys/fs/cgroup"]
+    home = os.path.realpath(runtime.environment.get("HOME", "/"))
+    # If the server runs as root, a run has another user, who can access only what the home's owner allows.
+    if allocation.uid is None and not any(Path(path).is_relative_to(home) for path in ("/usr", "/var", *hidden[1:])):
+        hidden += [] if any(Path(home).is_relative_to(path) for path in runtime.paths) else [home]
+    return hidden
+
+
+def _find_dns_configuration() -> list[str]:
+    """Return the folder with the DNS configuration if /etc has only a link to it."""
+    folder = os.path.dirname(os.path.realpath("/etc/resolv.conf"))
+    return [] if folder == "/etc" else [folder]
+
+
 def _mounts(launch: LaunchSpec, pod: Json, allocation: Allocation, machine: Machine) -> list[Mount]:
     sources = {volume["name"]: volume for volume in pod.get("volumes", ())}
     mounts = []
@@ -187,7 +227,11 @@ def _mounts(launch: LaunchSpec, pod: Json, allocation: Allocation, machine: Mach
             )
         if machine.isolation_error is None:
             mounts.append(_mount(launch, sources[mount["name"]], mount, allocation))
-    return mounts
+    if machine.isolation_error is not None:
+        return []
+    folders = [Mount(path, str(allocation.folder / TEMPORARY / name)) for path, name in TEMPORARY_NAMES.items()]
+    targets = {mount.target for mount in mounts}
+    return [*mounts, *(own for own in (*folders, Mount(SHARED_MEMORY)) if own.target not in targets)]
 
 
 def _mount(launch: LaunchSpec, volume: Json, mount: Json, allocation: Allocation) -> Mount:
@@ -269,6 +313,9 @@ def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, ru
     gid = allocation.gids.get(group, -1)  # -1 leaves the group unchanged; only root can change it
     for path in (folder / "home", folder / "home" / "output", folder / "home" / "tmp"):
         _make_folder(path, allocation.uid, gid, PRIVATE)
+    make_traversable(folder / TEMPORARY)
+    for name in TEMPORARY_NAMES.values():
+        _make_folder(folder / TEMPORARY / name, allocation.uid, gid, STICKY)
     for source in (Path(mount.source) for mount in spec.mounts if mount.source is not None):
         if source.is_relative_to(folder / "volumes"):
             _make_folder(source, allocation.uid, gid, SHARED)

@@ -104,7 +104,7 @@ class RunFolder:
         """Remove the files that a run needs only while it is active."""
         if not (self.path / "code").exists():
             return  # already done
-        for name in ("volumes", "root"):
+        for name in ("volumes", "temporary", "root"):
             shutil.rmtree(self.path / name, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path / "home") as entries:
             for entry in entries:

@@ -5,20 +5,26 @@ Standard library only. The mounts and ID mappings exist only inside the namespac
 
 import contextlib
 import ctypes
+import fcntl
 import os
+import socket
 import stat
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead.adapters.local.specs import Mount, Spec, UserMapping
+from fairlead.adapters.local.specs import TEMPORARY_FOLDERS, Mount, Spec, UserMapping
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+CLONE_NEWNET = 0x40000000
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 LOCKED_FLAGS = {os.ST_NOSUID: MS_NOSUID, os.ST_NODEV: MS_NODEV, os.ST_NOEXEC: MS_NOEXEC}
 MNT_DETACH = 2
 PR_CAPBSET_DROP, CAP_LAST_CAP = 24, 63  # the highest number a capability can have; kernels have fewer
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+PREFIXES_OF_TEMPORARY_FILES = tuple(f"{folder}/" for folder in TEMPORARY_FOLDERS)
 SHARED = 0o2770  # same as the volume itself: setgid, so that new files belong to the project's group
 PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 38, 1, 36
 
@@ -57,6 +63,13 @@ def map_ids(pid: int, identity: UserMapping) -> None:
     _write(f"/proc/{pid}/gid_map", "".join(f"{inner} {outer} 1\n" for inner, outer in groups.items()))
 
 
+def enter_network_namespace() -> None:
+    """Move this process to a new network namespace, whose only interface is its own loopback."""
+    unshare(CLONE_NEWNET)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+
+
 def enter_root(spec: Spec, root: str, secrets: dict[str, str]) -> None:
     """Replace the root of this process with one that contains the run's mounts and hides the data folder."""
     # systemd makes all mounts shared: without this, the run's mounts would also appear on the machine.
@@ -81,17 +94,22 @@ class _RootBuilder:
     def __init__(self, spec: Spec, root: str, secrets: dict[str, str]) -> None:
         self.spec, self.root, self.secrets = spec, root, secrets
         self.tmpfs_paths: set[str] = set()  # mounted as tmpfs by this class, so that entries can be added
+        self.tmpfs_devices: set[int] = set()
         self.mounted: list[str] = []  # targets of volume mounts
 
     def build(self) -> None:
         self._make_extensible("/")
         # Mount a new proc, because the machine's proc would show all processes.
         mount("proc", f"{self.root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        # Hide folders first, because Python may be installed inside one of them.
-        for path in self.spec.hidden:
-            self._mount_tmpfs(path)
-        for path in self.spec.revealed:
-            self._expose(path)
+        self._make_devices()
+        # Sort the paths, because Python may be installed in a hidden folder, and may itself contain one.
+        for path in sorted({*self.spec.hidden, *self.spec.revealed}):
+            if path.startswith(PREFIXES_OF_TEMPORARY_FILES):
+                continue  # mounts replace these folders
+            if path in self.spec.hidden:
+                self._mount_tmpfs(path)
+            else:
+                self._expose(path)
         # Sort the mounts, so that each one comes before the mounts inside it. Otherwise it would hide them.
         for volume_mount in sorted(self.spec.mounts, key=lambda each: each.target):
             try:
@@ -99,6 +117,24 @@ class _RootBuilder:
             except OSError as error:
                 reason = os.strerror(error.errno or 0).lower()
                 raise OSError(error.errno, f"cannot mount {volume_mount.target}: {reason}") from error
+        for path in self.spec.revealed:
+            if path.startswith(PREFIXES_OF_TEMPORARY_FILES) and not os.path.lexists(self.root + path):
+                self._bind_read_only(path)
+
+    def _make_devices(self) -> None:
+        """Replace /dev with a folder that has only the devices of the run, and terminals of its own."""
+        names = self.spec.list_devices()
+        self._mount_tmpfs("/dev")
+        for name in names:
+            if name == "pts":
+                os.mkdir(f"{self.root}/dev/pts")
+                mount("devpts", f"{self.root}/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666")
+            elif name == "ptmx":
+                os.symlink("pts/ptmx", f"{self.root}/dev/ptmx")
+            else:
+                self._bind_entry(f"/dev/{name}", f"{self.root}/dev/{name}")
+        for name, target in {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}.items():
+            os.symlink(f"/proc/self/{target}", f"{self.root}/dev/{name}")
 
     def _make_extensible(self, path: str) -> None:
         """Replace a folder with a tmpfs that has the same entries as bind mounts, so that entries can be added."""
@@ -107,18 +143,18 @@ class _RootBuilder:
         self._mount_tmpfs(path)
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
-                self._bind_entry(entry, os.path.join(self.root + path.rstrip("/"), entry.name))
+                self._bind_entry(entry.path, os.path.join(self.root + path.rstrip("/"), entry.name))
 
-    def _bind_entry(self, entry: os.DirEntry[str], target: str) -> None:
-        if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), target)
-        elif entry.is_dir(follow_symlinks=False):
+    def _bind_entry(self, path: str, target: str) -> None:
+        if os.path.islink(path):
+            os.symlink(os.readlink(path), target)
+        elif os.path.isdir(path):
             os.mkdir(target)
-            if entry.path != "/proc":
-                mount(entry.path, target, flags=MS_BIND | MS_REC)
+            if path != "/proc":
+                mount(path, target, flags=MS_BIND | MS_REC)
         else:
-            Path(target).touch()
-            mount(entry.path, target, flags=MS_BIND)
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
+            mount(path, target, flags=MS_BIND)
 
     def _mount_tmpfs(self, path: str) -> None:
         """Hide a folder with an empty tmpfs."""
@@ -126,9 +162,10 @@ class _RootBuilder:
             # The tmpfs is small, because it contains only mount points and links.
             mount("tmpfs", self.root + path.rstrip("/"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
             self.tmpfs_paths.add(path)
+            self.tmpfs_devices.add(os.stat(self.root + path).st_dev)
 
     def _expose(self, path: str) -> None:
-        """Make a path accessible to the run's user, even if other users cannot access a parent folder."""
+        """Make a path readable for the run, even if it is in a hidden folder, or other users cannot access a parent."""
         parts = Path(path).parts
         for count in range(1, len(parts)):
             parent = os.path.join(*parts[:count])
@@ -139,12 +176,16 @@ class _RootBuilder:
                 break
         else:
             return
+        self._bind_read_only(path)
+
+    def _bind_read_only(self, path: str) -> None:
         if os.path.isdir(path):
             mount(path, self._make_mount_point(path), flags=MS_BIND | MS_REC)
         else:
             self._make_mount_point(os.path.dirname(path))
             Path(self.root + path).touch()
             mount(path, self.root + path, flags=MS_BIND)
+        _remount_read_only(self.root + path)
 
     def _mount(self, volume_mount: Mount) -> None:
         target = self._make_mount_point(volume_mount.target)
@@ -183,7 +224,7 @@ class _RootBuilder:
         parent = os.path.dirname(target)
         self._make_folder(parent)
         # A folder can be created only on a tmpfs in this root; elsewhere it would appear on the machine.
-        if os.stat(self.root + parent).st_dev not in {os.stat(self.root + path).st_dev for path in self.tmpfs_paths}:
+        if os.stat(self.root + parent).st_dev not in self.tmpfs_devices:
             self._make_extensible(parent)
         os.mkdir(self.root + target)
 

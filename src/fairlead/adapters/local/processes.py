@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairlead.adapters.local import landlock, namespaces, seccomp
-from fairlead.adapters.local.specs import Spec, UserMapping
+from fairlead.adapters.local.specs import NONE, Spec, UserMapping
 
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -52,13 +52,15 @@ def list_tree(proc: str, root_pid: int) -> list[Process]:
     return tree
 
 
-def measure_memory(proc: str, processes: list[Process], limit: int | None = None) -> int:
-    """Return the memory of all processes. Above `limit`, shared memory is counted only once, which is slower."""
+def measure_memory(proc: str, processes: list[Process], limit: int | None = None, mounted: int = 0) -> int:
+    """Return the memory of all processes and of tmpfs mounts. Above `limit`, shared memory is counted only once."""
     # The sum counts shared pages once per process, so it is an upper bound, which is good enough below the limit.
-    resident = sum(process.resident for process in processes)
-    if len(processes) < 2 or limit is None or resident <= limit:
+    resident = sum(process.resident for process in processes) + mounted
+    if limit is None or resident <= limit or (len(processes) < 2 and not mounted):
         return resident
-    return sum(_read_pss(proc, process) for process in processes)
+    sizes = [_read_pss(proc, process) for process in processes]
+    # Files on tmpfs that are mapped are part of both amounts, so count the larger one.
+    return sum(private for private, _ in sizes) + max(mounted, sum(shared for _, shared in sizes))
 
 
 def measure_mount(path: str) -> int:
@@ -68,24 +70,6 @@ def measure_mount(path: str) -> int:
     except OSError:
         return 0
     return (file_system.f_blocks - file_system.f_bfree) * file_system.f_frsize
-
-
-def measure_disk(folder: str, max_entries: int = 200_000) -> int:
-    """Return the number of bytes used by the files in a folder, counting up to `max_entries` files."""
-    total, folders = 0, [folder]
-    while folders and max_entries > 0:
-        try:
-            with os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    max_entries -= 1
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
-                        # Count allocated space: a sparse file occupies less than its size. The unit is 512 bytes.
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-        except OSError:
-            continue  # deleted, or not readable
-    return total
 
 
 def count_oom_kills() -> int:
@@ -112,15 +96,16 @@ def _read_process(proc: str, name: str) -> Process | None:
     )
 
 
-def _read_pss(proc: str, process: Process) -> int:
+def _read_pss(proc: str, process: Process) -> tuple[int, int]:
+    """Read a process's share of its memory: all but files on tmpfs and shared memory, and these."""
+    sizes = {}
     try:
         with open(f"{proc}/{process.pid}/smaps_rollup", "rb") as file:
-            for line in file:
-                if line.startswith(b"Pss:"):
-                    return int(line.split()[1]) * 1024
+            sizes = {words[0]: int(words[1]) * 1024 for line in file if len(words := line.split()) == 3}
     except OSError:
         pass  # the process has ended, or belongs to another user
-    return process.resident
+    shared = sizes.get(b"Pss_Shmem:", 0)
+    return sizes.get(b"Pss:", process.resident) - shared, shared
 
 
 @dataclass
@@ -249,6 +234,8 @@ def _run_init(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str
     os.dup2(pipes["stderr"], 2)
     if spec.isolated:
         namespaces.unshare(namespaces.CLONE_NEWNS | namespaces.CLONE_NEWIPC)
+        if spec.network == NONE:
+            namespaces.enter_network_namespace()
         namespaces.enter_root(spec, str(folder / "root"), secrets)
         signal.signal(KILL_ALL, lambda *_: _kill_all())
     while True:

@@ -13,14 +13,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local.processes import (
-    Process,
-    RunProcess,
-    list_tree,
-    measure_disk,
-    measure_memory,
-    measure_mount,
-)
+from fairlead.adapters.local.disk_usage import measure_deleted_files, measure_disk
+from fairlead.adapters.local.processes import Process, RunProcess, list_tree, measure_memory, measure_mount
 from fairlead.adapters.local.specs import USAGE, Spec
 from fairlead.errors import Unavailable
 from fairlead.model.runs import LaunchSpec
@@ -79,8 +73,7 @@ class ProcessSampler:
 
     def _measure(self) -> tuple[list[Process], int]:
         processes = list_tree(self.process.proc, self.process.root_pid)[1:]  # excludes init
-        memory = measure_memory(self.process.proc, processes, self.spec.memory)
-        return processes, memory + self._measure_mounts()
+        return processes, measure_memory(self.process.proc, processes, self.spec.memory, self._measure_mounts())
 
     def _measure_mounts(self) -> int:
         """Return the number of bytes in the run's tmpfs mounts, which count as memory."""
@@ -90,7 +83,7 @@ class ProcessSampler:
     def _sample(self, processes: list[Process], memory: int) -> None:
         now = time.monotonic()
         cpu = self._count_cpu(processes)
-        self._measure_disk()
+        self._measure_disk(processes)
         previous, elapsed = self.samples[-1] if self.samples else None, max(now - self.sampled, 0.001)
         cores = 0.0 if previous is None else max(cpu - previous["cpu_seconds"], 0.0) / elapsed
         sample: Sample = {"at": time.time(), "cpu_seconds": round(cpu, 2), "cpu": round(cores, 3), "mem": memory}
@@ -119,11 +112,13 @@ class ProcessSampler:
         self.cpu_of = now
         return self.ended_cpu + sum(now.values())
 
-    def _measure_disk(self) -> None:
+    def _measure_disk(self, processes: list[Process]) -> None:
         started = time.monotonic()
         if started < self.disk_due:
             return
-        self.disk = measure_disk(self.spec.home)
+        pids = [process.pid for process in processes]
+        self.disk = sum(measure_disk(folder) for folder in self.spec.disk_folders)
+        self.disk += measure_deleted_files(self.process.proc, pids, self.spec.home)
         self.disk_due = started + (time.monotonic() - started) * DISK_SHARE
 
     def _measure_gpus(self) -> Sample:
