@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.adapters.local import landlock, seccomp
 from fairlead.model.isolation import Capabilities, Protection, Protections
 from fairlead.model.nodes import Amounts
 from fairlead.model.quantities import NANOS, Quantity
@@ -21,6 +22,7 @@ GPU = "nvidia.com/gpu"
 NAMES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage", "gpu": GPU, "runs": "pods"}
 # Runs that request no resources are limited only by this number. Each run has three processes.
 RUNS_PER_CORE, MIN_RUNS = 8, 16
+NO_SECCOMP = "the kernel or the architecture does not support the filter"
 
 
 @dataclass(frozen=True)
@@ -76,22 +78,15 @@ def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
 
 def find_protections(isolation_error: str | None, *, is_root: bool) -> Protections:
     """Return every protection of runs, with the mechanism that enforces it on this machine."""
-    namespaces = "" if isolation_error else "namespaces"
-    own_users = "a user per run" if is_root else ""
     sampled = "a short excess is not noticed"
     protections = (
         Protection("memory", "polling", sampled),
         Protection("swap"),
         Protection("cpu", "affinity", "a run can change its affinity"),
         Protection("process_count"),
-        Protection("disk", "polling", sampled),
-        Protection("temporary_files"),
-        Protection("shared_memory"),
-        Protection("files", namespaces or own_users, isolation_error or ""),
-        Protection("users", own_users, "" if own_users else "the server does not run as root"),
-        Protection("processes", namespaces or own_users, isolation_error or ""),
-        Protection("network"),
-        Protection("system_calls"),
+        Protection("disk", "polling", f"{sampled}; the number of files is not limited"),
+        *_find_boundaries(isolation_error, landlock.find_abi(), is_root=is_root),
+        Protection("system_calls", "seccomp") if seccomp.is_supported() else Protection("system_calls", "", NO_SECCOMP),
     )
     return {protection.name: protection for protection in protections}
 
@@ -109,11 +104,42 @@ def find_capabilities(machine: Machine, *, is_root: bool) -> Capabilities:
     )
 
 
+def _find_boundaries(isolation_error: str | None, abi: int, *, is_root: bool) -> Iterator[Protection]:
+    """Generate the protections between runs. `abi` is the version of Landlock, 0 without it."""
+    own_users = "a user per run" if is_root else ""
+    scoped = "Landlock" if abi >= landlock.SCOPES_ABI else ""
+    ports = "addresses, ports and services of this machine are shared"
+    if isolation_error is None:
+        yield Protection("temporary_files", "a folder per run")
+        yield Protection("shared_memory", "a tmpfs per run")
+        yield Protection("files", "namespaces", "" if is_root else "other files of the server's user are shared")
+        yield Protection("processes", "namespaces")
+    else:
+        reason = f"no namespaces ({isolation_error})"
+        yield Protection("temporary_files", "", f"/tmp and /var/tmp are shared: {reason}")
+        yield Protection("shared_memory", "", f"/dev/shm is shared: {reason}")
+        sockets = "Unix sockets in files are shared" if abi else "files that all users can read are shared"
+        yield Protection("files", "Landlock" if abi else own_users, f"{sockets}: {reason}")
+        yield Protection("processes", own_users or scoped, f"a run sees all processes: {reason}")
+    yield Protection("users", own_users, "" if own_users else "the server does not run as root")
+    # Without Landlock's scopes, runs in the machine's network can also connect to abstract Unix sockets.
+    yield Protection("network", scoped, ports if scoped else f"{ports}, abstract Unix sockets too")
+
+
 def describe_isolation(machine: Machine, *, is_root: bool) -> str:
     """Describe how runs are isolated from each other and from the server."""
     users = "each run as a separate user" if is_root else "as your user, which is also the server's"
     mounts = f"; volumes cannot be mounted ({machine.isolation_error})" if machine.isolation_error else ""
-    return f"on this machine, {users}{mounts}"
+    return f"on this machine, {users}{mounts}\n{' ' * 11}{_describe_mechanisms(machine)}"
+
+
+def _describe_mechanisms(machine: Machine) -> str:
+    """List the mechanisms in use, and the protections that are not enforced."""
+    shown_names = {"files", "processes", "network", "system_calls"}
+    mechanisms = dict.fromkeys(each.mechanism for name, each in machine.protections.items() if name in shown_names)
+    missing = [name.replace("_", " ") for name, protection in machine.protections.items() if not protection.is_enforced]
+    shown = ", ".join(filter(None, mechanisms))
+    return f"isolated by {shown or 'nothing'}" + (f"; not enforced: {', '.join(missing)}" if missing else "")
 
 
 def find_gpus() -> tuple[GpuDevice, ...]:
@@ -171,9 +197,10 @@ def check_machine(machine: Machine, *, is_root: bool) -> Iterator[Check]:
         message = "runs use the same user as the server"
         yield Check("users", "warning", message, "start the server as root if other people submit runs")
     if machine.isolation_error is None:
-        yield Check("isolation", "ok", "each run has its own namespaces and can mount volumes")
+        message = "each run has its own namespaces and can mount volumes"
+        yield Check("isolation", "ok", f"{message}; {_describe_mechanisms(machine)}")
     else:
-        message = f"runs see the whole machine and cannot mount volumes: {machine.isolation_error}"
+        message = f"runs cannot mount volumes: {machine.isolation_error}; {_describe_mechanisms(machine)}"
         yield Check("isolation", "warning", message, "allow user namespaces on this machine, or run the server as root")
     products = sorted({gpu.product for gpu in machine.gpus if gpu.product})
     named = f": {', '.join(products)}" if products else ""
