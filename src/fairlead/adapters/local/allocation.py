@@ -15,7 +15,6 @@ from fairlead.adapters.local import sampling
 from fairlead.adapters.local.id_table import IdTable
 from fairlead.adapters.local.machines import GPU, Machine
 from fairlead.adapters.local.specs import (
-    HOST,
     NONE,
     SHARED_MEMORY,
     SOCKET,
@@ -190,12 +189,12 @@ def _identity(security: Json, allocation: Allocation) -> UserMapping:
 
 
 def _network(launch: LaunchSpec, allocation: Allocation, machine: Machine) -> str:
-    network = getattr(launch.demand, "network", None) or HOST
+    network = launch.demand.network
     if network == NONE and machine.isolation_error is not None:
         raise StartFailed(f"network none is not available on this machine ({machine.isolation_error})", USE_HOST)
     if network == NONE and allocation.port is not None:
         raise StartFailed("a command cannot be served without a network", f"serve a Python function, or {USE_HOST}")
-    return str(network)
+    return network
 
 
 def _hidden_folders(allocation: Allocation, runtime: Runtime) -> list[str]:
