@@ -360,7 +360,8 @@ def _open_executor(settings: Settings) -> LocalExecutor | None:
     if not settings.execute:
         return None
     runtime = find_runtime(settings.python, os.environ)
-    return LocalExecutor(settings.data, find_machine(settings.data, settings.capacity), runtime, settings.id_table)
+    machine = find_machine(settings.data, settings.capacity, settings.max_processes)
+    return LocalExecutor(settings.data, machine, runtime, settings.id_table)
 
 
 def _print_greeting(settings: Settings, server: ServerInstance, url: str) -> None:

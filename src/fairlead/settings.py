@@ -30,7 +30,7 @@ OTHER_VARIABLES = (
     *("FAIRLEAD_HOME", "FAIRLEAD_OUTPUT", "FAIRLEAD_SERVER_USER"),
 )
 SHOWN_VALUES = (  # settings whose invalid values may be shown, because they are not secret
-    *("host", "port", "auth", "log_level", "admins", "capacity", "python", "idle_seconds", "execute"),
+    *("host", "port", "auth", "log_level", "admins", "capacity", "max_processes", "python", "idle_seconds", "execute"),
     *("max_connections", "trusted_proxies"),
     *("keep_runs_days", "keep_logs_days", "keep_objects_minutes"),
 )
@@ -89,6 +89,9 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="the resources of this machine that runs may use, such as "
         "cpu=8,mem=32Gi,disk=100Gi,gpu=1,runs=20; by default all of them",
+    )
+    max_processes: int = Field(
+        4096, ge=10, description="the maximum number of processes and threads of one run on this machine"
     )
     python: Path = Field(
         default_factory=lambda: Path(sys.executable),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local import sampling
+from fairlead.adapters.local.cgroups import Cgroup
 from fairlead.adapters.local.processes import RunProcess
 from fairlead.adapters.local.sampling import ProcessSampler
 from fairlead.adapters.local.specs import Spec, UserMapping
@@ -168,7 +169,7 @@ def test_usage_is_sampled_after_the_clock_is_set_back(tmp_path: Path, monkeypatc
     (home := tmp_path / "home").mkdir()
     identity = UserMapping(os.getuid(), os.getgid(), [])
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", str(home), identity, disk=50_000)
-    sampler = ProcessSampler(tmp_path, spec, RunProcess(os.getpid(), {}, -1, isolated=False))
+    sampler = ProcessSampler(tmp_path, spec, RunProcess(os.getpid(), {}, -1, isolated=False, cgroup=Cgroup({})))
     now = time.time()
     assert sampler.check() is None
     (home / "large").write_bytes(bytes(100_000))

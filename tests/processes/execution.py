@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
+from fairlead.adapters.local.cgroups import Cgroup
 from fairlead.model.requests import Action
 from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.functions import RunParameters
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
+from tests.adapters.local.making import this_machine
 from tests.processes.machines import TIMEOUT, Machine, RunningServer, Variables
 
 T = TypeVar("T")
@@ -84,6 +86,7 @@ def open_platform(
             machine.close()
             for run_id in list_run_ids(machine.folder):
                 kill_processes(run_id)
+            remove_cgroups(machine.folder)
 
 
 @contextlib.contextmanager
@@ -165,6 +168,13 @@ def kill_processes(run_id: str) -> None:
     for pid in find_processes(run_id):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def remove_cgroups(machine: Path) -> None:
+    """Remove the cgroups of runs whose supervisor and server were killed."""
+    for runs in machine.glob("*/runs"):
+        for folder in this_machine().cgroups.list_runs(runs):
+            Cgroup(this_machine().cgroups.folders_of(folder)).remove()
 
 
 def read_peak_memory(pid: int) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.adapters.local.cgroups import Cgroup, Hierarchies, Hierarchy, find_hierarchies
+from fairlead.adapters.local.machines import find_protections
 from fairlead.adapters.local.specs import Spec, UserMapping
 from tests.adapters.local.cgroup_tree import CgroupTree
 
@@ -152,3 +153,22 @@ def test_all_processes_are_killed_by_the_kernel(tree: CgroupTree) -> None:
 def test_groups_of_another_data_folder_are_not_listed(tree: CgroupTree) -> None:
     make_group(tree)
     assert find_hierarchies(str(tree.root), "0::/\n").list_runs(tree.root.parent / "others") == []
+
+
+def test_table_of_protections_names_the_mechanism_and_the_gap() -> None:
+    def find(hierarchies: Hierarchies, isolation_error: str | None, *, is_root: bool) -> dict[str, tuple[str, str]]:
+        rows = find_protections(isolation_error, hierarchies, is_root=is_root)
+        names = ("memory", "swap", "cpu", "process_count")
+        return {name: (rows[name].mechanism, rows[name].gap) for name in names}  # type: ignore[index]
+
+    complete = Hierarchies((Hierarchy(2, "/", V2),), "", limits_swap=True)
+    assert set(find(complete, None, is_root=False).values()) == {("cgroup v2", "")}
+    assert set(find(complete, "no namespaces", is_root=True).values()) == {("cgroup v2", "")}
+    changed = ("cgroup v2", "a run can change its own limits")
+    assert set(find(complete, "no namespaces", is_root=False).values()) == {changed}
+    partial = find(Hierarchies((Hierarchy(1, "/", ("cpu",)),), "why"), None, is_root=True)
+    assert partial["cpu"] == ("cgroup v1", "a run can change its affinity (why)")
+    assert (partial["memory"][0], partial["swap"][0], partial["process_count"]) == ("polling", "", ("RLIMIT_NPROC", ""))
+    without = find(Hierarchies((), "why"), None, is_root=False)
+    assert without["process_count"] == ("", "why")
+    assert without["cpu"] == ("affinity", "a fraction of a core is not enforced; a run can change its affinity (why)")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.adapters.local import sampling
+from fairlead.adapters.local.cgroups import Cgroup
 from fairlead.adapters.local.processes import RunProcess
 from fairlead.adapters.local.sampling import ProcessSampler
 from fairlead.adapters.local.specs import Spec, UserMapping
@@ -19,7 +20,7 @@ def check_memory(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) 
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", "/", identity, memory=LIMIT)
     amounts = iter(measured)
     monkeypatch.setattr(sampling, "measure_memory", lambda *_: next(amounts))
-    return ProcessSampler(folder, spec, RunProcess(os.getpid(), {}, -1, isolated=False)).check()
+    return ProcessSampler(folder, spec, RunProcess(os.getpid(), {}, -1, isolated=False, cgroup=Cgroup({}))).check()
 
 
 def test_run_over_its_memory_limit_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,14 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import fairlead
 from fairlead.adapters.local import allocation, folders, machines
 from fairlead.adapters.local.allocation import Runtime
+from fairlead.adapters.local.cgroups import Cgroup
 from fairlead.adapters.local.folders import RunFolder, observe_active, observe_ended
 from fairlead.adapters.local.id_table import DEFAULT_FILE, IdTable
 from fairlead.adapters.local.machines import Machine
@@ -152,6 +153,9 @@ class LocalExecutor:
         self._watcher = RunWatcher()
         for folder in self.runs.iterdir():
             self._adopt(RunFolder(folder))
+        for folder in machine.cgroups.list_runs(self.runs):
+            if not folder.exists() or RunFolder(folder).has_ended:
+                _remove_cgroup(machine.cgroups.folders_of(folder))
 
     def subscribe(self, notify: Callable[[str], None]) -> None:
         """Call a function with the ID of each run that changes."""
@@ -174,6 +178,7 @@ class LocalExecutor:
                 if self._ids is not None:
                     allocated = allocation.allocate_ids(launch, allocated, self._ids)
                 spec = allocation.prepare_run(launch, allocated, self.machine, self.runtime)
+                Cgroup(spec.cgroup).create(spec)
                 self._supervisors[launch.execution_id] = self._spawn(folder.path, dict(launch.secrets))
                 self._active[launch.execution_id] = spec
                 self._watch_folder(launch.execution_id, spec)
@@ -183,6 +188,7 @@ class LocalExecutor:
                 return
             except OSError as error:  # for example a full disk: a later attempt may succeed
                 shutil.rmtree(folder.path, ignore_errors=True)
+                _remove_cgroup(self.machine.cgroups.folders_of(folder.path))
                 raise Unavailable(f"cannot start run {launch.execution_id}: {error}") from error
 
     def stop(self, run_id: str) -> None:
@@ -358,7 +364,11 @@ class LocalExecutor:
     def _fail_lost_run(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
         """Fail a run whose supervisor died without writing an outcome, after killing its remaining processes."""
         # Without a PID namespace, the run's descendants may survive the supervisor.
-        kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
+        spec = Spec.load(folder.path)
+        if spec.cgroup:
+            Cgroup(spec.cgroup).kill()
+        else:
+            kill_processes_of(spec.env["FAIRLEAD_RUN"])
         reason, message = "SupervisorLost", "the run's supervisor was killed, and the run was killed with it"
         if state["boot_id"] != self.machine.boot_id:
             reason, message = "NodeLost", "this machine was rebooted while the run was active"
@@ -369,8 +379,17 @@ class LocalExecutor:
     def _release(self, run_id: str) -> None:
         self._watcher.remove_folder(run_id)
         with self._lock:
-            self._active.pop(run_id, None)
+            spec = self._active.pop(run_id, None)
             self._watched.discard(run_id)
             supervisor = self._supervisors.pop(run_id, None)
         if supervisor is not None:
             supervisor.wait()  # reap it; it exits right after it has written the outcome
+        if spec is not None:
+            _remove_cgroup(spec.cgroup)  # the supervisor does this, unless it was killed
+
+
+def _remove_cgroup(folders: Mapping[str, str]) -> None:
+    """Kill the processes in a run's groups and remove the groups."""
+    cgroup = Cgroup(folders)
+    cgroup.kill()
+    cgroup.remove()

@@ -8,10 +8,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairlead.adapters.local import landlock, seccomp
+from fairlead.adapters.local import cgroups, landlock, seccomp
+from fairlead.adapters.local.cgroups import Hierarchies
+from fairlead.adapters.local.specs import MAX_PROCESSES
 from fairlead.model.isolation import Capabilities, Protection, Protections
 from fairlead.model.nodes import Amounts
 from fairlead.model.quantities import NANOS, Quantity
@@ -45,9 +47,11 @@ class Machine:
     isolation_error: str | None  # why runs cannot have namespaces of their own; None if they can
     boot_id: str
     protections: Protections
+    cgroups: Hierarchies = field(default_factory=Hierarchies)
+    max_processes: int = MAX_PROCESSES  # of one run, including threads
 
 
-def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
+def find_machine(data: Path, overrides: Mapping[str, Quantity], max_processes: int = MAX_PROCESSES) -> Machine:
     """Detect this machine's resources. The `capacity` setting overrides detected amounts."""
     gpus = find_gpus()
     cpus = tuple(sorted(os.sched_getaffinity(0)))  # a container may be restricted to some of the machine's cores
@@ -71,19 +75,27 @@ def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
     # GPUs that are declared in the setting but not reported by NVML get a number as their ID, as in CUDA.
     devices = (*gpus, *(GpuDevice(str(number), "") for number in range(len(gpus), gpu_count)))[:gpu_count]
     isolation_error = find_isolation_error()
-    protections = find_protections(isolation_error, is_root=os.getuid() == 0)
-    name = socket.gethostname()
-    return Machine(name, capacity, labels, devices, cpus, isolation_error, read_boot_id(), protections)
+    hierarchies = cgroups.find_hierarchies()
+    protections = find_protections(isolation_error, hierarchies, is_root=os.getuid() == 0)
+    return Machine(
+        name=socket.gethostname(),
+        capacity=capacity,
+        labels=labels,
+        gpus=devices,
+        cpus=cpus,
+        isolation_error=isolation_error,
+        boot_id=read_boot_id(),
+        protections=protections,
+        cgroups=hierarchies,
+        max_processes=max_processes,
+    )
 
 
-def find_protections(isolation_error: str | None, *, is_root: bool) -> Protections:
+def find_protections(isolation_error: str | None, hierarchies: Hierarchies, *, is_root: bool) -> Protections:
     """Return every protection of runs, with the mechanism that enforces it on this machine."""
     sampled = "a short excess is not noticed"
     protections = (
-        Protection("memory", "polling", sampled),
-        Protection("swap"),
-        Protection("cpu", "affinity", "a run can change its affinity"),
-        Protection("process_count"),
+        *_find_limits(isolation_error, hierarchies, is_root=is_root),
         Protection("disk", "polling", f"{sampled}; the number of files is not limited"),
         *_find_boundaries(isolation_error, landlock.find_abi(), is_root=is_root),
         Protection("system_calls", "seccomp") if seccomp.is_supported() else Protection("system_calls", "", NO_SECCOMP),
@@ -124,6 +136,29 @@ def _find_boundaries(isolation_error: str | None, abi: int, *, is_root: bool) ->
     yield Protection("users", own_users, "" if own_users else "the server does not run as root")
     # Without Landlock's scopes, runs in the machine's network can also connect to abstract Unix sockets.
     yield Protection("network", scoped, ports if scoped else f"{ports}, abstract Unix sockets too")
+
+
+def _find_limits(isolation_error: str | None, hierarchies: Hierarchies, *, is_root: bool) -> Iterator[Protection]:
+    """Return the limits of memory, swap, CPU and processes."""
+    # The files of a run's group belong to the server's user.
+    unprotected = "" if is_root or isolation_error is None else "a run can change its own limits"
+    memory, pids = hierarchies.mechanism_of("memory"), hierarchies.mechanism_of("pids")
+    missing = f" ({hierarchies.error})" if hierarchies.error else ""
+    polled = f"a short excess, memfd files, /dev/shm and pipe buffers are not noticed{missing}"
+    yield Protection("memory", memory or "polling", unprotected if memory else polled)
+    swap = memory if hierarchies.limits_swap else ""
+    yield Protection("swap", swap, unprotected if swap else f"the kernel does not count the swap of a run{missing}")
+    quota, cpuset = hierarchies.mechanism_of("cpu"), hierarchies.mechanism_of("cpuset")
+    gaps = [
+        *([] if quota else ["a fraction of a core is not enforced"]),
+        *([] if cpuset else ["a run can change its affinity"]),
+    ]
+    gap = "; ".join((*gaps, *([unprotected] if unprotected else []))) + (missing if gaps else "")
+    yield Protection("cpu", quota or cpuset or "affinity", gap)
+    if pids or not is_root:
+        yield Protection("process_count", pids, unprotected if pids else hierarchies.error)
+    else:
+        yield Protection("process_count", "RLIMIT_NPROC")  # works because each run has its own user
 
 
 def describe_isolation(machine: Machine, *, is_root: bool) -> str:

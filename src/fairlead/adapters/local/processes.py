@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairlead.adapters.local import landlock, namespaces, seccomp
+from fairlead.adapters.local.cgroups import Cgroup
 from fairlead.adapters.local.specs import NONE, Spec, UserMapping
 
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
@@ -116,6 +117,7 @@ class RunProcess:
     streams: dict[str, int]
     report: int
     isolated: bool
+    cgroup: Cgroup
     restart_fd: int = -1  # tells init to start the run again; closed to let it exit
 
     @property
@@ -143,6 +145,9 @@ class RunProcess:
         """Kill all processes of the run but not init, so that the run can be restarted."""
         if self.isolated:
             self._signal(KILL_ALL)
+            return
+        if self.cgroup.folders:
+            self.cgroup.kill(keep=self.init_pid)
             return
         for process in reversed(list_tree("/proc", self.init_pid)):
             if process.pid != self.init_pid:
@@ -174,6 +179,7 @@ def start_process(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) 
     # Block SIGTERM until init can forward it. Otherwise it would be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     parent = os.getpid()
+    cgroup = Cgroup(spec.cgroup)
     init_pid = os.fork()
     if init_pid == 0:
         write_ends = {name: ends[1] for name, ends in pipes.items()}
@@ -181,6 +187,7 @@ def start_process(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) 
         os.close(lock)
         try:
             if _set_parent_death_signal(parent, isolated=spec.isolated):
+                cgroup.enter()
                 _run_init(spec, folder, secrets, write_ends, restart_pipe[0])
         except BaseException as error:
             _report(write_ends["report"], f"error {_describe_error(error)}")
@@ -190,7 +197,7 @@ def start_process(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) 
     for end in (*(ends[1] for ends in pipes.values()), restart_pipe[0]):
         os.close(end)
     streams = {name: pipes[name][0] for name in ("stdout", "stderr")}
-    return RunProcess(init_pid, streams, pipes["report"][0], spec.isolated, restart_pipe[1])
+    return RunProcess(init_pid, streams, pipes["report"][0], spec.isolated, cgroup, restart_pipe[1])
 
 
 def check_namespaces() -> None:
@@ -290,6 +297,8 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     namespaces.drop_capabilities()
     identity = spec.identity
     if identity.outer_uid is not None and identity.outer_gid is not None:
+        if "pids" not in spec.cgroup:  # the kernel counts per user, and this user has no other processes
+            resource.setrlimit(resource.RLIMIT_NPROC, (spec.max_processes, spec.max_processes))
         inside = spec.isolated
         # Set the user last, because this process can no longer change its groups after that.
         os.setgroups(identity.groups if inside else identity.outer_groups)

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ MAX_SAMPLES = 1000
 FIRST_INTERVAL_SECONDS = 1.0
 DISK_SHARE = 20  # measuring disk usage may take up to 1/20 of the time
 
+OUT_OF_MEMORY = "this machine ran out of memory"
+
 Sample = dict[str, Any]
 
 # This range is below the kernel's ephemeral ports, so that no outgoing connection takes one of them.
@@ -33,7 +35,7 @@ class ProcessSampler:
     """Samples the processes of a run."""
 
     def __init__(self, folder: Path, spec: Spec, process: RunProcess) -> None:
-        self.file, self.spec, self.process = folder / USAGE, spec, process
+        self.file, self.spec, self.process, self.cgroup = folder / USAGE, spec, process, process.cgroup
         self.interval = FIRST_INTERVAL_SECONDS
         self.samples: list[Sample] = []
         self.ended_cpu = 0.0  # CPU seconds of processes that have ended
@@ -45,8 +47,10 @@ class ProcessSampler:
 
     def check(self) -> tuple[str, str] | None:
         """Sample the run if due; return a reason and a message if it exceeds a limit."""
-        # Memory can grow quickly, so it is measured on every call. The rest can wait for the next sample.
         due = time.monotonic() >= self.next_sample
+        if self.cgroup.limits_memory:
+            return self.check_oom() or (self._check_disk(self.cgroup.read_memory() or 0) if due else None)
+        # Memory can grow quickly, so it is measured on every call. The rest can wait for the next sample.
         if not due and self.spec.memory is None:
             return None
         processes, memory = self._measure()
@@ -56,11 +60,15 @@ class ProcessSampler:
         self.peak["mem"] = max(self.peak["mem"], memory)
         if self.spec.memory is not None and memory > self.spec.memory:
             return "OOMKilled", f"memory usage of {_format_excess(memory, self.spec.memory)}"
-        if due:
-            self._sample(processes, memory)
-            if self.spec.disk is not None and self.disk > self.spec.disk:
-                return "Evicted", f"disk usage of {_format_excess(self.disk, self.spec.disk)}"
-        return None
+        return self._check_disk(memory, processes) if due else None
+
+    def check_oom(self) -> tuple[str, str] | None:
+        """Return a reason and a message if the kernel has killed a process of the run because of its memory."""
+        if not self.cgroup.has_oom():
+            return None
+        if self.spec.memory is not None and self.cgroup.has_exceeded(self.spec.memory):
+            return "OOMKilled", f"memory usage exceeded the limit of {_format_bytes(self.spec.memory)}"
+        return "OOMKilled", OUT_OF_MEMORY
 
     def record_rusage(self, cpu_seconds: float, memory: float) -> None:
         """Record the kernel's totals: the CPU time of all processes, and the peak memory of the largest one."""
@@ -68,21 +76,35 @@ class ProcessSampler:
         self.peak["mem"] = max(self.peak["mem"], int(memory))
 
     def peaks(self) -> Sample:
-        """Return the peak usage."""
-        return dict(self.peak)
+        """Return the peak usage. The kernel's own numbers include everything between two samples."""
+        measured = {"mem": self.cgroup.read_peak_memory(), "cpu_seconds": self.cgroup.read_cpu_seconds()}
+        return self.peak | {name: value for name, value in measured.items() if value is not None}
 
     def _measure(self) -> tuple[list[Process], int]:
-        processes = list_tree(self.process.proc, self.process.root_pid)[1:]  # excludes init
+        processes = self._list_processes()
         return processes, measure_memory(self.process.proc, processes, self.spec.memory, self._measure_mounts())
+
+    def _list_processes(self) -> list[Process]:
+        return list_tree(self.process.proc, self.process.root_pid)[1:]  # excludes init
 
     def _measure_mounts(self) -> int:
         """Return the number of bytes in the run's tmpfs mounts, which count as memory."""
         tmpfs_mounts = [mount for mount in self.spec.mounts if mount.source is None]
         return sum(measure_mount(f"/proc/{self.process.init_pid}/root{mount.target}") for mount in tmpfs_mounts)
 
-    def _sample(self, processes: list[Process], memory: int) -> None:
+    def _check_disk(self, memory: int, processes: Sequence[Process] | None = None) -> tuple[str, str] | None:
+        """Sample the run; return a reason and a message if it exceeds its disk limit."""
+        self._sample(memory, processes)
+        if self.spec.disk is not None and self.disk > self.spec.disk:
+            return "Evicted", f"disk usage of {_format_excess(self.disk, self.spec.disk)}"
+        return None
+
+    def _sample(self, memory: int, processes: Sequence[Process] | None) -> None:
         now = time.monotonic()
-        cpu = self._count_cpu(processes)
+        processes = self._list_processes() if processes is None else processes
+        cpu = self.cgroup.read_cpu_seconds()
+        if cpu is None:
+            cpu = self._count_cpu(processes)
         self._measure_disk(processes)
         previous, elapsed = self.samples[-1] if self.samples else None, max(now - self.sampled, 0.001)
         cores = 0.0 if previous is None else max(cpu - previous["cpu_seconds"], 0.0) / elapsed
@@ -105,14 +127,14 @@ class ProcessSampler:
             with self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(sample) + "\n")
 
-    def _count_cpu(self, processes: list[Process]) -> float:
+    def _count_cpu(self, processes: Sequence[Process]) -> float:
         """Return the CPU seconds of all processes so far, including processes that have ended."""
         now = {process.pid: process.cpu_seconds for process in processes}
         self.ended_cpu += sum(seconds for pid, seconds in self.cpu_of.items() if pid not in now)
         self.cpu_of = now
         return self.ended_cpu + sum(now.values())
 
-    def _measure_disk(self, processes: list[Process]) -> None:
+    def _measure_disk(self, processes: Sequence[Process]) -> None:
         started = time.monotonic()
         if started < self.disk_due:
             return

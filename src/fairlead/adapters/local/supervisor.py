@@ -22,7 +22,7 @@ from typing import Any
 from fairlead.adapters.exits import describe_exit, describe_times
 from fairlead.adapters.local import processes
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome
-from fairlead.adapters.local.sampling import ProcessSampler
+from fairlead.adapters.local.sampling import OUT_OF_MEMORY, ProcessSampler
 from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, SOCKET, STATE, Spec, write_json
 from fairlead.adapters.logs import LogWriter, Masker
 from fairlead.backoff import Backoff
@@ -277,6 +277,7 @@ class Supervisor:
             buffer.finish()
         self.log.close()
         self._write_outcome()
+        self.process.cgroup.remove()
 
     def _loop(self, wake: int) -> None:
         """Handle events until the run has ended and all of its output is in the log."""
@@ -349,6 +350,7 @@ class Supervisor:
         outcome, status = self._describe_exit(), self.process_exit.status
         serve_state.record_exit(outcome["reason"], outcome["message"] or describe_exit(0), time.monotonic())
         self.process_exit, self.oom_kills = ProcessExit(status), processes.count_oom_kills()
+        self.process.cgroup.reset_ooms()
         remove_socket(self.spec, self.folder)
         self._log_event(serve_state.message)
         self._write_state(serve_state.phase)
@@ -451,8 +453,11 @@ class Supervisor:
 
     def _describe_exit(self) -> dict[str, Any]:
         """Build the outcome of the current process."""
-        if self.process_exit.killed and processes.count_oom_kills() > self.oom_kills:
-            self.process_exit.reason, self.process_exit.message = "OOMKilled", "this machine ran out of memory"
+        oom = self.sampler.check_oom()
+        if oom is None and not self.process.cgroup.limits_memory and self.process_exit.killed:
+            oom = ("OOMKilled", OUT_OF_MEMORY) if processes.count_oom_kills() > self.oom_kills else None
+        if oom is not None and self.process_exit.reason is None:
+            self.process_exit.reason, self.process_exit.message = oom
         log = self.folder / LOG
         return build_outcome(self.process_exit, Path(self.spec.home), log, self.masker, log_offset=self.log_offset)
 
