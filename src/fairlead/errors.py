@@ -153,3 +153,11 @@ class RunFailed(FairleadError):
         super().__init__(f"run {run_id} {state}" + (f": {message}" if message else ""), "read its logs")
         self.run_id, self.state, self.reason, self.error = run_id, state, reason, error
         self.traceback: str = (error or {}).get("traceback", "")
+
+
+def name_taken(noun: str, name: str) -> Conflict:
+    """Return the error for a taken name that is unique on the platform.
+
+    It is the same whether the caller can view the object with this name or not.
+    """
+    return Conflict(f"{noun} name {name} is not available", "choose another name")

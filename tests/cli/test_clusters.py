@@ -96,7 +96,7 @@ def test_invalid_clusters_are_rejected_and_not_created(
 
 def test_adding_an_existing_cluster_does_not_change_it(terminal: Terminal, kubeconfig: Path) -> None:
     terminal("clusters", "add", "six")
-    assert "cluster/six already exists" in terminal("clusters", "add", "six").err
+    assert "cluster name six is not available" in terminal("clusters", "add", "six").err
     assert terminal.read("clusters", "show", "six")["name"] == "six"
     terminal.succeed("clusters", "rm", "six")
 

@@ -181,4 +181,4 @@ def test_missing_objects_are_reported(terminal: Terminal, args: tuple[str, ...],
 def test_an_existing_name_is_rejected(terminal: Terminal, tmp_path: Path) -> None:
     terminal.succeed("compute", "create", "taken", "--cpu", "1")
     error = terminal.fail("compute", "create", "taken", "--cpu", "1")
-    assert error == "error: compute resource taken already exists\n  -> choose another name\n"
+    assert error == "error: compute resource name taken is not available\n  -> choose another name\n"

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.errors import Changed, Conflict
+from fairlead.errors import Changed, Conflict, name_taken
 from fairlead.model import records
 from fairlead.model.columns import COLUMNS, Condition, Page, Query, fold
 from fairlead.ports import ConfigPart, Generation, RecordT
@@ -210,7 +210,8 @@ class MemoryTransaction:
         scopes = {scope_record.scope: scope_record for scope_record in self.tables[records.ScopeRecord].values()}
         if old in scopes and old != new:
             if new in scopes:
-                raise Conflict(f"{new} already exists", "choose another name")
+                kind, _, name = new.partition("/")
+                raise name_taken(kind, name)
             self.tables[records.ScopeRecord][scopes[old].id] = replace(scopes[old], scope=new)
             self._update_references(old, new)
 

@@ -72,7 +72,10 @@ def test_the_audit_keeps_former_scopes(filled_store: Store) -> None:
 
 
 def test_a_scope_cannot_take_the_name_of_another(filled_store: Store) -> None:
-    with pytest.raises(Conflict, match="project/meadow already exists"), filled_store.changing("organization") as tx:
+    with (
+        pytest.raises(Conflict, match="project name meadow is not available"),
+        filled_store.changing("organization") as tx,
+    ):
         tx.rename_scope("project/forest", "project/meadow")
     with filled_store.changing("organization") as tx:
         tx.rename_scope("project/forest", "project/forest")

@@ -244,7 +244,20 @@ def test_name_conflict_reveals_only_that_the_name_is_used(world: World, role: st
         problem_of(response, 409, 422)
         for secret in ("project/bravo", "gitops", "bravo-department", world.theirs["compute_resource_id"]):
             assert secret not in response.text, response.text
-        assert "already" in response.text, response.text
+        assert "is not available" in response.text, response.text
+
+
+@pytest.mark.parametrize("role", ["editor", "admin"])
+def test_name_conflict_is_the_same_for_visible_and_invisible_objects(world: World, role: str) -> None:
+    for path, noun in (("/compute-resources", "resource"), ("/templates", "template")):
+        responses = [
+            send(world, role, "POST", path, {"name": f"{project}-{noun}", "scope": "project/alpha"})
+            for project in (OURS, THEIRS)
+        ]
+        assert responses[0].text.replace(OURS, THEIRS) == responses[1].text
+        assert responses[0].status_code == responses[1].status_code == 409
+    problem = problem_of(send(world, "admin", "PATCH", "/projects/alpha", {"name": THEIRS}), 409)
+    assert (problem["detail"], problem["hint"]) == ("project name bravo is not available", "choose another name")
 
 
 def test_config_files_of_one_project_do_not_prune_objects_of_another(world: World) -> None:

@@ -47,7 +47,7 @@ def test_compute_resource_has_all_columns_of_the_table(world: World) -> None:
 @pytest.mark.every_store
 def test_name_is_unique_on_the_platform(world: World) -> None:
     world.add_compute_resource("big", scope=FOREST)
-    with pytest.raises(Conflict, match="compute resource big already exists"):
+    with pytest.raises(Conflict, match="compute resource name big is not available"):
         world.add_compute_resource("big", scope=LAKE)
     world.add_compute_resource("BIG", scope=LAKE)  # names are case-sensitive
 
@@ -190,9 +190,9 @@ def test_rename_updates_the_settings(world: World) -> None:
 def test_existing_name_cannot_be_used_by_a_rename_or_a_copy(world: World) -> None:
     world.add_compute_resource("big")
     world.add_compute_resource("small")
-    with pytest.raises(Conflict, match="compute resource small already exists"):
+    with pytest.raises(Conflict, match="compute resource name small is not available"):
         world.services.compute_resources.edit(world.root, "big", {"name": "small"})
-    with pytest.raises(Conflict, match="compute resource small already exists"):
+    with pytest.raises(Conflict, match="compute resource name small is not available"):
         world.services.compute_resources.copy(world.root, "big", {"name": "small"})
 
 

@@ -41,7 +41,7 @@ def test_cluster_stores_only_values_that_differ_from_the_defaults(world: World) 
 @pytest.mark.parametrize("kind", [Cluster, Department, Project])
 def test_name_is_unique_per_kind(world: World, kind: Any) -> None:
     world.services.scopes.create(world.root, kind(name="twin"))
-    with pytest.raises(Conflict, match=f"{kind.KIND}/twin already exists"):
+    with pytest.raises(Conflict, match=f"{kind.KIND} name twin is not available"):
         world.services.scopes.create(world.root, kind(name="twin"))
 
 
@@ -137,7 +137,7 @@ def test_scopes_below_follow_a_renamed_cluster(world: World) -> None:
 
 @pytest.mark.every_store
 def test_existing_name_cannot_be_used_by_a_rename(world: World) -> None:
-    with pytest.raises(Conflict, match="project/meadow already exists"):
+    with pytest.raises(Conflict, match="project name meadow is not available"):
         world.services.scopes.edit(world.root, FOREST, {"name": "meadow"})
     assert world.services.scopes.get(world.root, FOREST).revision == 1
 

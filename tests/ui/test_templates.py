@@ -75,7 +75,7 @@ def test_errors_are_shown_at_their_fields_and_duplicate_names_rejected(page: Pag
     devices.fill("")
     expect(devices).not_to_have_accessible_description(re.compile("found 'many'"))
     page.get_by_role("button", name="Create template").click()
-    expect(page.get_by_role("alert")).to_contain_text("Template finetune already exists.")
+    expect(page.get_by_role("alert")).to_contain_text("Template name finetune is not available.")
 
 
 def test_page_shows_specification_workloads_and_revisions(page: Page, site: Site) -> None:

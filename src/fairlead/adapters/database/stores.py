@@ -12,7 +12,7 @@ from fairlead.adapters.database import engines, queries
 from fairlead.adapters.database.engines import WriterLock, translate_errors
 from fairlead.adapters.database.queries import sort_expression
 from fairlead.adapters.database.tables import TABLES, generations, scopes
-from fairlead.errors import Changed, Conflict
+from fairlead.errors import Changed, Conflict, name_taken
 from fairlead.model import columns
 from fairlead.model.columns import Condition, Page, Query
 from fairlead.model.records import ComputeResourceRecord, TemplateRecord
@@ -187,7 +187,8 @@ class DatabaseTransaction:
         try:
             self._connection.execute(sa.update(scopes).where(scopes.c.scope == old).values(scope=new))
         except IntegrityError as error:
-            raise Conflict(f"{new} already exists", "choose another name") from error
+            kind, _, name = new.partition("/")
+            raise name_taken(kind, name) from error
 
     @contextlib.contextmanager
     def _raise_conflicts(self, record: Any) -> Iterator[None]:

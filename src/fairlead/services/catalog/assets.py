@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.errors import Conflict, NotFound, RequestRejected, name_taken
 from fairlead.model.assets import Difference, NamedRequirements
 from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr, violations_of
@@ -159,9 +159,8 @@ class Assets(Generic[AssetT]):
         """Create an asset in a unit of work."""
         self._authorize(unit, asset)
         self._reject_violations(unit, asset)
-        # Names are unique across the platform. The caller may not see the other asset, so the error gives no details.
         if unit.tx.get(self.kind, name=asset.name) is not None:
-            raise Conflict(f"{self.noun} {asset.name} already exists", "choose another name")
+            raise name_taken(self.noun, asset.name)
         record = self.kind(**unit.creation_fields(), **self.to_fields(unit, asset), managed_by=managed_by)
         return store_revision(unit, unit.add(record, self.code, record.name, record.scope))
 
@@ -180,7 +179,7 @@ class Assets(Generic[AssetT]):
         self._reject_violations(unit, asset)
         other = unit.tx.get(self.kind, name=asset.name)
         if other is not None and other.id != record.id:
-            raise Conflict(f"{self.noun} {asset.name} already exists", "choose another name")
+            raise name_taken(self.noun, asset.name)
         action = f"{self.code}.{'rename' if asset.name != record.name else 'edit'}"
         changed = replace(record, **values, **unit.update_fields(record))
         after = unit.save(record, changed, action, asset.name, asset.scope)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.errors import Conflict, NotFound, RequestRejected, name_taken
 from fairlead.files.kubeconfigs import KUBECONFIG
 from fairlead.model import names
 from fairlead.model.columns import Condition, Page
@@ -93,7 +93,7 @@ class Scopes:
         """Create a scope in a unit of work."""
         self._check_parent(unit, definition)
         if unit.tx.get(ScopeRecord, scope=definition.scope) is not None:
-            raise Conflict(f"{definition.scope} already exists", "choose another name")
+            raise name_taken(definition.KIND, definition.name)
         record = ScopeRecord(**unit.creation_fields(), **_fields_of(definition), managed_by=managed_by)
         return unit.add(record, record.kind, record.name, record.scope)
 
