@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.planning.checks import SYSTEM_FOLDERS
 from tests.making import (
     CODE,
     PYTHON,
@@ -58,7 +59,27 @@ def test_mount_paths_of_the_platform_are_reserved(path: str) -> None:
     assert violated_rules(plan({"volumes": mount(path)})) == [("volumes.data.mount_path", "reserved")]
 
 
-@pytest.mark.parametrize("path", ["/fairleader", "/etc", "/etc/fairlead2", "/home"])
+@pytest.mark.parametrize("path", sorted(SYSTEM_FOLDERS))
+def test_mount_paths_that_hide_system_folders_are_rejected(path: str) -> None:
+    [violation] = plan({"volumes": mount(path)}).violations
+    assert (violation.path, violation.rule) == ("volumes.data.mount_path", "system_path")
+    assert violation.message == f"a volume at {path} would hide files of the system, which programs need"
+    assert violation.hint == f"use another path, for example /data or {path}/data"
+    assert violated_rules(plan({"volumes": mount(f"{path}/data")})) == []
+
+
+@pytest.mark.parametrize("path", ["/dev", "/dev/data", "/dev/shm2", "/sys", "/sys/fs/cgroup"])
+def test_mount_paths_in_folders_of_the_kernel_are_rejected(path: str) -> None:
+    assert violated_rules(plan({"volumes": mount(path)})) == [("volumes.data.mount_path", "system_path")]
+
+
+OTHER_PATHS = [
+    *("/fairleader", "/etc/config", "/etc/fairlead2", "/etcetera", "/usr/share/data", "/usrlocal", "/var/lib/data"),
+    *("/dev/shm/data", "/dev/hugepages", "/home", "/opt", "/root", "/run/data", "/srv", "/tmp", "/device", "/system"),
+]
+
+
+@pytest.mark.parametrize("path", OTHER_PATHS)
 def test_other_mount_paths_are_allowed(path: str) -> None:
     planned = plan({"volumes": mount(path), "function": PYTHON})
     assert violated_rules(planned) == []

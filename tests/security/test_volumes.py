@@ -24,19 +24,10 @@ def main(name):
     return existing
 """
 # Mount paths that would expose the machine's or the server's files.
-SENSITIVE_PATHS = [
-    "/sys",
-    "/sys/fs/cgroup",
-    "/dev",
-    "/dev/shm",
-    "/dev/stdout/x",
-    "/procs",
-    "/etc/x/y",
-    "/var/run",
-    "/opt",
-]
+SENSITIVE_PATHS = ["/dev/shm", "/procs", "/etc/x/y", "/var/run/x", "/opt"]
 SUB_PATHS = ["..", "../x", "a/../../b", "/etc", "", "a\nb", "a\0b", "\u202e", "a/..", "../" * 30 + "etc"]
 MOUNT_PATHS = ["/proc", "/proc/1", "/proc/self/root", "//proc/self/cwd/x", "/dev/fd/3"]
+MOUNT_PATHS += ["/sys", "/sys/fs/cgroup", "/dev", "/dev/stdout/x", "/var/run", "/etc", "/usr/"]
 MOUNT_PATHS += ["", "/", "//", "/.", "/..", "data", "../data", "/data/../..", "/a:b", "/a\0", "/a\nb", "/" + "x" * 5000]
 NAMES = ["..", ".", "a/b", "../volumes", "/etc", "", "A", "a\0", "a\n", "a%2fb", "-a", "x" * 300]
 

@@ -27,6 +27,17 @@ MAX_OBJECT_BYTES = 1_200_000  # etcd stores at most 1.5 MB
 MAX_AMOUNT = Quantity.of(MAXIMUM)
 GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/", "habana.ai/gaudi")
 
+# Programs need the files in these folders. Volumes may be mounted inside them, for example at /etc/config.
+SYSTEM_FOLDERS = frozenset(
+    (
+        *("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/run", "/sbin", "/usr", "/var", "/var/run"),
+        *("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/libx32", "/usr/sbin"),
+        *("/usr/local", "/usr/local/bin", "/usr/local/lib"),
+    )
+)
+KERNEL_FOLDERS = ("/dev", "/sys")  # also everything inside them, except in these folders:
+MEMORY_FOLDERS = (SHARED_MEMORY, "/dev/hugepages")
+
 Check = Callable[[Draft], Iterator[Violation]]
 
 
@@ -202,7 +213,7 @@ def check_plan_token(draft: Draft) -> Iterator[Violation]:
 
 
 def check_mounts(draft: Draft) -> Iterator[Violation]:
-    """Mount paths must be unique and must not be platform folders."""
+    """Mount paths must be unique, and must not be folders of the platform or of the system."""
     taken: dict[str, str] = {}
     if draft.resolution.value("resources", "shm"):
         # The platform mounts a volume there only if shared memory is requested.
@@ -211,9 +222,17 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
         path, setting_path = parts["mount_path"], f"volumes.{name}.mount_path"
         for folder in (HOME, BOOTSTRAP):
             # A volume there could replace the bootstrap program or hide the run's result.
-            if path == folder or path.startswith(folder + "/"):
+            if _is_inside(path, (folder,)):
                 hint = "use another path, for example /data"
                 yield Violation(setting_path, "reserved", f"{path} is reserved for the platform", hint)
+        if path in SYSTEM_FOLDERS:
+            message = f"a volume at {path} would hide files of the system, which programs need"
+            yield Violation(
+                setting_path, "system_path", message, f"use another path, for example /data or {path}/{name}"
+            )
+        elif _is_inside(path, KERNEL_FOLDERS) and not _is_inside(path, MEMORY_FOLDERS):
+            message = f"volumes cannot be mounted at {path}, where the kernel provides devices or settings"
+            yield Violation(setting_path, "system_path", message, "use another path, for example /data")
         mine = f"volume {name} ({_source_of(draft.resolution.setting('volumes', name, 'mount_path'))})"
         other = taken.setdefault(path, mine)
         if other != mine:
@@ -324,6 +343,11 @@ def check_amounts(draft: Draft) -> Iterator[Violation]:
             message = f"must be at most {MAX_AMOUNT}, found {limit}"
             source = setting.source if setting else None
             yield Violation(f"resources.{name}.limits", "range", message, "request less", source)
+
+
+def _is_inside(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path is one of the folders or inside one of them."""
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def _source_of(setting: Setting | None) -> str:
