@@ -1,5 +1,6 @@
 """The server's listening sockets stay open during restarts, and no other program can take their address."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import pytest
 from fairlead import socket_holder
 from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.runs import Run
+from fairlead.socket_owners import find_owners
 from tests.processes import execution
 from tests.processes.execution import Platform, find_processes, until, wait_for_end, wait_for_output, wait_for_state
 from tests.processes.machines import Machine, RunningServer
@@ -127,6 +129,28 @@ def test_restarted_server_keeps_its_free_port_while_a_run_is_active(platform: Pl
     assert restarted.url == platform.server.url
     (platform.shared / "go").touch()
     assert wait_for_end(run)["state"] == "completed"
+
+
+def test_only_the_server_and_the_holder_have_the_sockets(platform: Platform) -> None:
+    run = start_waiting(platform)
+    (holder,) = find_holders(platform.server.data)
+    port = int(port_of(platform.server))
+    sockets = {f"socket:[{owner.inode}]" for host in ("127.0.0.1", "::1") for owner in find_owners(host, port)}
+    assert len(sockets) == 2
+    assert find_processes_with(sockets) == {platform.server.process.pid, holder}
+    assert os.getsid(holder) == holder  # Ctrl+C in the server's terminal does not reach it
+    (platform.shared / "go").touch()
+    wait_for_end(run)
+
+
+def find_processes_with(files: set[str]) -> set[int]:
+    """The IDs of the processes that have opened one of the files."""
+    owners = set()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(link) in files:
+                owners.add(int(link.parts[2]))
+    return owners
 
 
 def test_killed_holder_is_replaced(platform: Platform, machine: Machine) -> None:

@@ -27,7 +27,7 @@ true
 """
 
 
-@pytest.mark.parametrize("name", ["token", "secret.key", "fairlead.db", "server.json"])
+@pytest.mark.parametrize("name", ["token", "secret.key", "fairlead.db", "server.json", "listener/key"])
 def test_run_cannot_read_files_of_the_server(platform: Platform, name: str) -> None:
     file = platform.server.data / name
     run = platform.shell(TRY_TO_READ.format(path=file, data=platform.server.data))
