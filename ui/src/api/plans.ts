@@ -1,4 +1,5 @@
 /** Plans: the resolved settings for a run request. */
+import { listDifferences } from "../format/values";
 import type { Schemas } from "./client";
 import type { Finding } from "./problems";
 
@@ -35,4 +36,43 @@ export interface Plan {
   manifests: Manifest[];
   fit: Fit;
   token?: string | null;
+}
+
+export interface Difference {
+  path: string;
+  before: unknown;
+  after: unknown;
+}
+
+/** Warnings about the current nodes, which are not part of the plan. */
+const IGNORED_WARNING = "never_fits";
+
+/** The differences between two plans: settings, then other values in manifests, and warnings. Ignores the fit. */
+export function comparePlans(before: Plan, after: Plan): Difference[] {
+  const settings = listDifferences(settingsOf(before), settingsOf(after));
+  // Most changes of manifests follow from a changed setting, and would repeat it.
+  const known = new Set(settings.map(valuesOf));
+  const others = listDifferences(othersOf(before), othersOf(after));
+  return [...settings, ...others.filter((difference) => !known.has(valuesOf(difference)))];
+}
+
+function settingsOf(plan: Plan) {
+  return Object.fromEntries(plan.settings.map(({ path, value }) => [path, value]));
+}
+
+/** Manifests, which also contain the code and command of the function, and warnings. */
+function othersOf(plan: Plan) {
+  const values: Record<string, unknown> = {};
+  for (const manifest of plan.manifests) {
+    const { kind, metadata } = manifest;
+    values[kind in values ? `${kind}/${metadata.name}` : kind] = manifest;
+  }
+  for (const { rule, path, message } of plan.warnings) {
+    if (rule !== IGNORED_WARNING) values[`warning ${rule} ${path}`] = message;
+  }
+  return values;
+}
+
+function valuesOf({ before, after }: Difference): string {
+  return JSON.stringify([String(before), String(after)]);
 }

@@ -39,18 +39,21 @@ export function usePlanOf(id: string | null) {
   });
 }
 
+export function fetchPreview(project: string, request: Request): Promise<Plan> {
+  return unwrap(
+    client.POST("/api/v1/projects/{project}/runs/preview", {
+      params: { path: { project } },
+      body: request as Body,
+    }),
+  ) as unknown as Promise<Plan>;
+}
+
 /** The plan for a draft request. The server does not store the draft. */
 export function usePreview(project: string, request: Request | null) {
   return useQuery({
     // The key does not begin with an API path, so that saving other data does not refetch this query.
     queryKey: ["preview", project, JSON.stringify(request)],
-    queryFn: () =>
-      unwrap(
-        client.POST("/api/v1/projects/{project}/runs/preview", {
-          params: { path: { project } },
-          body: request as Body,
-        }),
-      ) as unknown as Promise<Plan>,
+    queryFn: () => fetchPreview(project, request!),
     enabled: request !== null && project !== "",
     placeholderData: (before) => before,
     staleTime: 0,
@@ -58,17 +61,6 @@ export function usePreview(project: string, request: Request | null) {
     refetchInterval: 10_000,
     retry: false,
   });
-}
-
-export function useSubmit() {
-  return useChange(({ project, request }: { project: string; request: Request }) =>
-    unwrap(
-      client.POST("/api/v1/projects/{project}/runs", {
-        params: { path: { project } },
-        body: request as Body,
-      }),
-    ),
-  );
 }
 
 /** Creates a schedule that submits the request each time it is due. */

@@ -15,6 +15,7 @@ import { ProblemAlert } from "../../../shell/Problem";
 import { useNavigate } from "../../../shell/useNavigate";
 import { FunctionDialog } from "../../functions/FunctionDialog";
 import { Basics } from "./Basics";
+import { ChangedPlanDialog } from "./ChangedPlanDialog";
 import { CopyAs } from "./CopyAs";
 import type { InitialValues } from "./initialValues";
 import { NewComputeResource } from "./NewComputeResource";
@@ -115,6 +116,14 @@ export function RunForm({ initialValues, projects }: Props) {
         </Page>
       </form>
       {/* These are outside the form, so that submitting a dialog does not submit the run. */}
+      {form.changedPlan && (
+        <ChangedPlanDialog
+          differences={form.changedPlan.differences}
+          isSubmitting={form.isSubmitting}
+          onSubmit={form.submitChangedPlan}
+          onClose={form.closeChangedPlan}
+        />
+      )}
       {dialog === "function" && (
         <FunctionDialog
           project={project}

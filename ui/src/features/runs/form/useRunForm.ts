@@ -1,8 +1,9 @@
 /** State of the run form: draft, project, preview and submission. */
 import { useState } from "react";
-import type { Suggestion } from "../../../api/plans";
+import type { Difference, Plan, Suggestion } from "../../../api/plans";
 import { violationsOf } from "../../../api/problems";
-import { useSchedule, useSubmit } from "../../../api/runs";
+import { useSchedule } from "../../../api/runs";
+import { type Submission, useSubmit } from "../../../api/submissions";
 import { runAddress } from "../../../shell/addresses";
 import { notify } from "../../../shell/notices";
 import { useNavigate } from "../../../shell/useNavigate";
@@ -14,6 +15,11 @@ import { usePreviewState } from "./previewState";
 const PLACEHOLDER = { name: "unnamed", command: ["true"] };
 const MISSING = { path: "function", rule: "required", message: "select a function" };
 
+interface ChangedPlan {
+  plan: Plan;
+  differences: Difference[];
+}
+
 export function useRunForm(initialValues: InitialValues) {
   const navigate = useNavigate();
   const [initialDraft] = useState(() => readRun(initialValues.request));
@@ -21,6 +27,7 @@ export function useRunForm(initialValues: InitialValues) {
   const [project, setProject] = useState(initialValues.project);
   const [, rememberProject] = useLastProject();
   const [failedSubmits, setFailedSubmits] = useState(0);
+  const [changedPlan, setChangedPlan] = useState<ChangedPlan | null>(null);
   const isScheduled = draft.cron.trim() !== "";
   const submission = useSubmit();
   const scheduling = useSchedule();
@@ -70,13 +77,29 @@ export function useRunForm(initialValues: InitialValues) {
       });
       return;
     }
-    submission.mutate(body, {
-      onSuccess: (run) => {
-        notify(`Submitted ${name}`);
-        navigate(runAddress(run.id));
-      },
-    });
+    // A preview that does not belong to the current values yet was not seen by the user.
+    send(preview.isCurrent ? preview.plan : undefined);
   };
+  const send = (plan: Plan | undefined) => {
+    if (!request) return;
+    submission.mutate(
+      { project, request, plan },
+      { onSuccess: showSubmission, onError: () => setChangedPlan(null) },
+    );
+  };
+  const showSubmission = (result: Submission) => {
+    if (!("run" in result)) {
+      setChangedPlan(result);
+      return;
+    }
+    notify(`Submitted ${name}`);
+    navigate(runAddress(result.run.id));
+  };
+  const closeChangedPlan = () => {
+    setChangedPlan(null);
+    preview.retry();
+  };
+  const isSubmitted = scheduling.isSuccess || (submission.data !== undefined && "run" in submission.data);
   return {
     draft,
     change,
@@ -89,10 +112,14 @@ export function useRunForm(initialValues: InitialValues) {
     findings: [...errors, ...preview.violations, ...rejected, ...missing],
     applySuggestion,
     submit,
+    /** The plan that the server would use now, if it differs from the preview. */
+    changedPlan,
+    submitChangedPlan: () => changedPlan && send(changedPlan.plan),
+    closeChangedPlan,
     isScheduled,
     isSubmitting: mutation.isPending,
     error: mutation.error,
     failedSubmits,
-    isDirty: !mutation.isSuccess && JSON.stringify(draft) !== JSON.stringify(initialDraft),
+    isDirty: !isSubmitted && JSON.stringify(draft) !== JSON.stringify(initialDraft),
   };
 }
