@@ -106,13 +106,13 @@ def test_cookies_are_secure_if_the_server_uses_https(sqlite_store: DatabaseStore
     sign_in = SignInOptions(issuer.identity(), issuer.login())
     with open_site(sqlite_store, url="https://fairlead.test/", sign_in=sign_in) as site:
         start = site.request("GET", "/login/oidc", token=None)
-        login_cookie = cookies_in(start)[LOGIN_COOKIE]
+        login_cookie = cookies_in(start)[f"__Host-{LOGIN_COOKIE}"]
         callback = issuer.login_endpoints.authorize(start.headers["location"])
         assert callback.startswith("https://fairlead.test/login/callback?")
-        headers = {"Cookie": f"{LOGIN_COOKIE}={login_cookie.value}"}
+        headers = {"Cookie": f"__Host-{LOGIN_COOKIE}={login_cookie.value}"}
         response = site.request("GET", callback.removeprefix("https://fairlead.test"), token=None, headers=headers)
-    assert login_cookie["secure"] is True
-    assert cookies_in(response)[COOKIE]["secure"] is True
+    assert (login_cookie["secure"], login_cookie["path"]) == (True, "/")
+    assert cookies_in(response)[f"__Host-{COOKIE}"]["secure"] is True
 
 
 @pytest.mark.parametrize(

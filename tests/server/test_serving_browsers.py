@@ -143,6 +143,13 @@ def test_cookie_is_bound_to_the_host_with_tls(sqlite_store: DatabaseStore, endpo
         assert stage.browse(run_id, headers=unprefixed).status_code == 401
 
 
+def test_two_session_cookies_of_a_run_are_rejected(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
+    cookie = stage.sign_in(run_id)
+    problem_of(stage.browse(run_id, headers={"Cookie": f"{COOKIE}=x; {COOKIE}={cookie}"}), 401)
+    assert program.requests == []
+
+
 def test_code_works_once_in_any_spelling(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     path = stage.open(run_id)

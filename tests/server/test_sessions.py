@@ -35,7 +35,19 @@ def test_sign_in_with_a_token_sets_an_http_only_cookie(site: Site) -> None:
 
 def test_cookie_is_secure_if_the_server_uses_https(sqlite_store: Any) -> None:
     with open_site(sqlite_store, url="https://fairlead.test") as site:
-        assert cookie_in(sign_in(site))["secure"] is True
+        morsel = cookie_in(sign_in(site), f"__Host-{COOKIE}")
+        assert (morsel["secure"], morsel["path"], morsel["domain"]) == (True, "/", "")
+        with_prefix = {"Cookie": f"__Host-{COOKIE}={morsel.value}"}
+        assert site.get("/me", token=None, headers=with_prefix)["user"] == "ann"
+        problem_of(site.request("GET", "/me", token=None, headers={"Cookie": f"{COOKIE}={morsel.value}"}), 401)
+
+
+@pytest.mark.parametrize("cookies", ["{0}=x; {0}={1}", "{0}={1}; {0}=x", "{0}=; {0}={1}"])
+def test_two_session_cookies_are_rejected(common_site: Site, cookies: str) -> None:
+    session = cookie_in(sign_in(common_site)).value
+    headers = {"Cookie": cookies.format(COOKIE, session)}
+    problem = problem_of(common_site.request("GET", "/me", token=None, headers=headers), 401)
+    assert "2 cookies named fairlead_session" in problem["detail"]
 
 
 def test_sign_in_link_works_once(site: Site) -> None:

@@ -12,6 +12,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request, Response
 
 from fairlead.run_tokens import is_run_token
+from fairlead.server.http.cookies import Cookie
 from fairlead.server.http.problem_details import Problem
 from fairlead.services.registry import Services
 from fairlead.services.transactions.unit_of_work import Call
@@ -21,7 +22,6 @@ from fairlead.services.transactions.unit_of_work import Call
 THREADS = 4
 OIDC_THREADS = 4  # for requests that wait for an identity provider
 CLUSTER_THREADS = 4  # for requests that wait for a cluster, up to a minute
-COOKIE = "fairlead_session"
 MAX_KEY_LENGTH = 255
 ETAG_ID_LENGTH = 8  # characters of the ID in an ETag
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -142,6 +142,11 @@ PublicContext = Annotated[RequestContext, Depends(unauthenticated)]
 OidcContext = Annotated[RequestContext, Depends(unauthenticated_oidc)]
 
 
+def session_cookie(url: str) -> Cookie:
+    """The cookie with a browser's session."""
+    return Cookie("fairlead_session", url)
+
+
 def etag_matches(header: str, tag: str) -> bool:
     """Whether an If-None-Match header contains an ETag."""
     return header.strip() == "*" or tag in (part.strip().removeprefix("W/") for part in header.split(","))
@@ -156,7 +161,7 @@ def _read_bearer(request: Request) -> str | None:
             message = "the Authorization header has no bearer token"
             raise Problem(401, "unauthenticated", message, "send Authorization: Bearer <token>")
         return token.strip()
-    session = request.cookies.get(COOKIE)
+    session = session_cookie(request.app.state.url).read(request.scope)
     if session is not None and request.method not in SAFE_METHODS:
         _reject_cross_site(request)
     return session

@@ -4,13 +4,14 @@ Runs do not receive Fairlead credentials, and their responses cannot affect othe
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urljoin, urlsplit, urlunsplit
 
 from starlette.types import Scope
 
 from fairlead.model.runs import Endpoint
+from fairlead.server.http.cookies import read_cookies
 from fairlead.server.http.middleware import client_address
 from fairlead.server.http.problem_details import Problem
 from fairlead.server.proxy.connections import UpstreamError
@@ -111,13 +112,6 @@ def format_target(target: Target, base_path: str) -> bytes:
         raise Problem(400, "address", message, "use the resolved path")
     request_target = base_path.encode() + target.path + (b"?" + target.query if target.query else b"")
     return quote_from_bytes(request_target, safe=PRINTABLE).encode("ascii")
-
-
-def read_cookies(scope: Scope) -> Iterator[str]:
-    """The cookies of a request as `name=value`."""
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            yield from (part.strip() for part in value.decode("latin-1").split(";") if part.strip())
 
 
 def find_header(scope: Scope, wanted: bytes) -> str | None:

@@ -14,15 +14,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.types import Scope
 
 from fairlead.errors import FairleadError, Unauthenticated, Unavailable
+from fairlead.server.http.cookies import Cookie
 from fairlead.server.http.problem_details import Problem, render_known
 from fairlead.server.http.request_context import SAFE_METHODS
 from fairlead.server.http.web_ui import accepts
-from fairlead.server.proxy.headers import Target, find_header, read_cookies
+from fairlead.server.proxy.headers import Target, find_header
 from fairlead.services.runs.serving import ServedHosts, SessionCookie
 
 RESERVED_PATH = "/.fairlead/"  # never forwarded to the run
 SIGN_IN_PATH = f"{RESERVED_PATH}sign-in"
-COOKIE = "fairlead_run_session"  # not forwarded to runs because of the fairlead_ prefix, see headers.py
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} · Fairlead</title></head>
 <body><h1>{title}</h1><p>{text}</p><p><a href="{url}">Open the run in Fairlead</a></p></body></html>
@@ -31,12 +31,11 @@ PAGE = """<!doctype html>
 
 def read_session_cookie(scope: Scope, hosts: ServedHosts) -> str:
     """The browser's session cookie. Raises `Unauthenticated` if it is missing."""
-    prefix = f"{_cookie_name(hosts)}="
-    cookie_pair = next((cookie for cookie in read_cookies(scope) if cookie.startswith(prefix)), None)
-    if cookie_pair is None:
+    value = _session_cookie(hosts).read(scope)
+    if value is None:
         message = "this browser is not signed in to the run, or its twelve-hour session has expired"
         raise Unauthenticated(message, "open the run from its page in Fairlead, or with `fairlead open`")
-    return cookie_pair.removeprefix(prefix)
+    return value
 
 
 def read_one_time_code(scope: Scope) -> str:
@@ -50,15 +49,7 @@ def start_session(cookie: SessionCookie, hosts: ServedHosts) -> Response:
     # The redirect removes the code from the address bar. A target in the URL would be an open redirect.
     response = RedirectResponse("/", 303)
     # Lax, because browsers do not send a strict cookie when the user follows a link from Fairlead's web UI.
-    response.set_cookie(
-        _cookie_name(hosts),
-        cookie.value,
-        max_age=int(cookie.lifetime.total_seconds()),
-        path="/",
-        httponly=True,
-        samesite="lax",
-        secure=_is_secure(hosts),
-    )
+    _session_cookie(hosts).set(response, cookie.value, cookie.lifetime)
     return response
 
 
@@ -103,13 +94,9 @@ def render_error(error: FairleadError, scope: Scope, target: Target, hosts: Serv
     return response
 
 
-def _cookie_name(hosts: ServedHosts) -> str:
-    """The `__Host-` prefix, which needs TLS, keeps other runs' pages from setting this cookie for all hosts."""
-    return f"__Host-{COOKIE}" if _is_secure(hosts) else COOKIE
-
-
-def _is_secure(hosts: ServedHosts) -> bool:
-    return hosts.url.startswith("https://")
+def _session_cookie(hosts: ServedHosts) -> Cookie:
+    # The names of Fairlead's cookies begin with fairlead_, so that they are not forwarded to runs, see headers.py.
+    return Cookie("fairlead_run_session", hosts.url)
 
 
 class AccessRenewal:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 from urllib.parse import quote, unquote, urlencode
 
 import msgspec
@@ -19,14 +19,14 @@ from fairlead.model.parsing import StrictModel, field_error, parse_text, short_r
 from fairlead.model.project_objects import SensitiveModel
 from fairlead.model.resources import Variable
 from fairlead.ports import LoginAttempt
+from fairlead.server.http.cookies import Cookie
 from fairlead.server.http.middleware import is_head
 from fairlead.server.http.parameters import JsonBody
-from fairlead.server.http.request_context import COOKIE, Context, OidcContext, PublicContext, make_response
+from fairlead.server.http.request_context import Context, OidcContext, PublicContext, make_response, session_cookie
 from fairlead.server.http.routing import make_router, responses
 from fairlead.services.access.tokens import SESSION_LIFETIME, AuthorizationResponse, TokenView
 
 LOGIN, LOGIN_OIDC, CALLBACK, SIGN_IN_PAGE = "/login", "/login/oidc", "/login/callback", "/sign-in"
-LOGIN_COOKIE = "fairlead_login"
 LOGIN_LIFETIME = timedelta(minutes=10)  # enough time to enter a password and a second factor
 # State, nonce and verifier, 32 random bytes each in base64url, and the page to open.
 LOGIN_VALUE = re.compile(r"([\w-]{43})\.([\w-]{43})\.([\w-]{43})\.(.*)", re.ASCII)
@@ -123,7 +123,7 @@ async def begin_login(context: OidcContext, landing: Landing = "/") -> Response:
     state = ".".join((attempt.state, attempt.nonce, attempt.verifier, quote(landing, safe="")))
     response = RedirectResponse(address, 303)
     # Lax, because browsers do not send a strict cookie after a redirect from the identity provider.
-    _set_cookie(response, context.request, LOGIN_COOKIE, state, LOGIN_LIFETIME, path=LOGIN, samesite="lax")
+    _login_cookie(context.request).set(response, state, LOGIN_LIFETIME)
     return response
 
 
@@ -141,7 +141,7 @@ async def finish_login(context: OidcContext) -> Response:
     except FairleadError as error:
         response = _explain(error, context.request)
     # The cookie is deleted even after a failure, because an attempt is valid only once.
-    response.delete_cookie(LOGIN_COOKIE, path=LOGIN)
+    _login_cookie(context.request).delete(response)
     return response
 
 
@@ -172,7 +172,7 @@ async def sign_out(context: Context) -> Response:
     """End the session of this browser."""
     await context.run_in_thread(context.services.tokens.sign_out)
     response = Response(status_code=204)
-    response.delete_cookie(COOKIE, path="/")
+    session_cookie(context.request.app.state.url).delete(response)
     return response
 
 
@@ -193,29 +193,13 @@ async def make_sign_in_link(context: Context, body: SignInLinkBody) -> Response:
 
 def _with_cookie(response: Response, session: TokenView, request: Request) -> Response:
     # Strict: only requests from the page itself need the session. The page is public, so links from other sites work.
-    _set_cookie(response, request, COOKIE, session.token or "", SESSION_LIFETIME, path="/", samesite="strict")
+    cookie = session_cookie(request.app.state.url)
+    cookie.set(response, session.token or "", SESSION_LIFETIME, samesite="strict")
     return response
 
 
-def _set_cookie(
-    response: Response,
-    request: Request,
-    name: str,
-    value: str,
-    lifetime: timedelta,
-    *,
-    path: str,
-    samesite: Literal["lax", "strict"],
-) -> None:
-    response.set_cookie(
-        name,
-        value,
-        max_age=int(lifetime.total_seconds()),
-        path=path,
-        httponly=True,
-        samesite=samesite,
-        secure=request.app.state.url.startswith("https://"),  # browsers ignore secure cookies sent over plain HTTP
-    )
+def _login_cookie(request: Request) -> Cookie:
+    return Cookie("fairlead_login", request.app.state.url, path=LOGIN)
 
 
 def _callback(request: Request) -> str:
@@ -225,7 +209,7 @@ def _callback(request: Request) -> str:
 
 def _read_attempt(request: Request) -> tuple[LoginAttempt, str]:
     """The sign-in attempt from the browser's cookie, and the page to open afterwards."""
-    match = LOGIN_VALUE.fullmatch(request.cookies.get(LOGIN_COOKIE, ""))
+    match = LOGIN_VALUE.fullmatch(_login_cookie(request).read(request.scope) or "")
     if match is None:
         minutes = int(LOGIN_LIFETIME.total_seconds() // 60)
         message = f"this browser did not start a sign-in here within the last {minutes} minutes"
