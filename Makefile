@@ -129,6 +129,10 @@ bench-path: $(VENV)/.project-installed ## Count the modules and calls on the pat
 bench-peers: $(VENV)/.project-installed ## Benchmark peers from PyPI (15 minutes); ARGS="--help" lists the options
 	@$(BIN)/python -m bench.peers $(ARGS)
 
+.PHONY: bench-hostile
+bench-hostile: $(VENV)/.project-installed ## Measure requests while other clients attack the server (1 minute)
+	@$(BIN)/python -m bench.hostile_clients
+
 .PHONY: bench-cluster
 bench-cluster: $(VENV)/.project-installed ## Benchmark runs on a real control plane, compared with a bare client (10 minutes)
 	@$(BIN)/python -m bench.clusters $(ARGS)
