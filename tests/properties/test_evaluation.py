@@ -1,6 +1,6 @@
 """Properties of fits for random pods and nodes."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from random import Random
 
@@ -34,7 +34,7 @@ def rank(pod_request: PodRequest, table: NodeTable) -> int:
     return RANKS[evaluation.evaluate(pod_request, table).verdict]
 
 
-def names(table: NodeTable, positions: list[int]) -> set[str]:
+def names(table: NodeTable, positions: Sequence[int]) -> set[str]:
     return {table.names[index] for index in positions}
 
 

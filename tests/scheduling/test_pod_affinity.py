@@ -55,8 +55,8 @@ def make_pod_request(app: str = "job", **fields: Any) -> PodRequest:
 
 def find_reasons(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Reason]]:
     """The reasons, by node, why the pod does not fit."""
-    check = pod_affinity.prepare_affinity_check(pod_request, table)
-    reasons_by_node = {node.name: list(check(node)) for node in table} if check else {}
+    checks = pod_affinity.prepare_affinity_checks(pod_request, table)
+    reasons_by_node = {node.name: [reason for each in checks for reason in each.check(node)] for node in table}
     return {name: reasons for name, reasons in reasons_by_node.items() if reasons}
 
 
@@ -66,11 +66,10 @@ def find_causes(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Cau
 
 
 def test_no_check_without_affinity_rules() -> None:
-    assert pod_affinity.prepare_affinity_check(make_pod_request(), make_node_table({"node-1": [make_pod()]})) is None
+    assert not pod_affinity.prepare_affinity_checks(make_pod_request(), make_node_table({"node-1": [make_pod()]}))
     conflicts_with_web = make_pod(anti_affinity=(make_term(),))
-    assert (
-        pod_affinity.prepare_affinity_check(make_pod_request(), make_node_table({"node-1": [conflicts_with_web]}))
-        is None
+    assert not pod_affinity.prepare_affinity_checks(
+        make_pod_request(), make_node_table({"node-1": [conflicts_with_web]})
     )
 
 

@@ -3,7 +3,7 @@
 Amounts are integers in nano-units, as in `Quantity`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -250,6 +250,8 @@ class QueuePosition:
     unavailable: str = ""
 
 
+BLOCK_SIZE = 64  # nodes with one mark of their last change
+MAX_STATIC = 64  # values that are derived from the static parts of nodes; users choose some of the keys
 MAX_PENDING = 64  # changes that each copy may apply itself; if there are more, the original applies them first
 
 T = TypeVar("T")
@@ -273,6 +275,9 @@ class NodeTable:
 
     `put` and `copy` take microseconds for any number of nodes: changes are applied when a column is read, and copies
     share their columns until one of them changes (copy on write).
+
+    Most changes add or remove pods. What is derived from the other parts of nodes, such as a column with the values of
+    a label, is static: it is computed once and shared by all copies until such a part changes.
     """
 
     def __init__(self, nodes: Iterable[Node] = (), context: SchedulingContext | None = None) -> None:
@@ -285,12 +290,15 @@ class NodeTable:
         self._taint_sets: list[TaintSet] = []
         self._capacity: dict[str, list[int]] = {}
         self._free: dict[str, list[int]] = {}
+        self._blocks: list[object] = []
         self._positions: dict[str, int] = {}
         # Maps equal taint sets to the same object. Copies of the table share this mapping, because it only grows.
         self._known_taint_sets: dict[TaintSet, TaintSet] = {}
         # Changes that are not yet in the columns, by node name. None: the node is removed.
         self._pending: dict[str, Node | None] = {}
         self._prepared: dict[str, Any] = {}
+        self._static: dict[tuple[str, str], Any] = {}  # shared by copies, and replaced when a static part changes
+        self.indexes: dict[str, Any] = {}  # also shared by copies; see `scheduling.node_indexes`
         self._own: set[int] = set()  # `id()` of each column that no other table shares
         for node in nodes:
             self.put(node)
@@ -368,7 +376,39 @@ class NodeTable:
     @property
     def all_taint_sets(self) -> list[TaintSet]:
         """The distinct taint sets."""
-        return self.cached("kinds", lambda: list({id(taint_set): taint_set for taint_set in self.taint_sets}.values()))
+        return self._cached_static(
+            ("taint sets", ""), lambda: list({id(taint_set): taint_set for taint_set in self.taint_sets}.values())
+        )
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether a node publishes a list of its shared GPUs."""
+        return self._cached_static(("devices", ""), lambda: any(node.devices for node in self.nodes))
+
+    @property
+    def sorted_by_name(self) -> list[int]:
+        """All positions, sorted by the names of the nodes."""
+        return self._cached_static(("sorted", ""), lambda: sorted(range(len(self.names)), key=self.names.__getitem__))
+
+    def values_of(self, key: str) -> list[str | None]:
+        """The value of a label on each node; None where a node lacks it."""
+        return self._cached_static(("label", key), lambda: [labels.get(key) for labels in self.labels])
+
+    def domains_of(self, key: str) -> Set[str]:
+        """The distinct values of a label."""
+        return self._cached_static(
+            ("domains", key), lambda: {value for value in self.values_of(key) if value is not None}
+        )
+
+    @property
+    def blocks(self) -> list[object]:
+        """One object for each block of nodes, which is replaced when a node in the block changes.
+
+        Two tables with the same object have the same nodes. Comparing all nodes takes 2 ms in a table of 20,000,
+        because each comparison reads a node from memory.
+        """
+        self._apply_pending()
+        return self._blocks
 
     @property
     def capacity(self) -> dict[str, list[int]]:
@@ -387,6 +427,17 @@ class NodeTable:
         if key not in self._prepared:
             self._prepared[key] = prepare()
         value: T = self._prepared[key]
+        return value
+
+    def _cached_static(self, key: tuple[str, str], prepare: Callable[[], T]) -> T:
+        self._apply_pending()
+        static = self._static  # other threads may use copies with the same mapping
+        try:
+            value: T = static[key]
+        except KeyError:
+            if len(static) >= MAX_STATIC:
+                static.clear()
+            value = static[key] = prepare()
         return value
 
     def position_of(self, name: str) -> int | None:
@@ -409,6 +460,11 @@ class NodeTable:
         if node.name not in self._positions:
             self._add(node, taint_set)
         position = self._positions[node.name]
+        # Compared by value, because nodes report their status every few minutes, mostly without any change.
+        before = self._labels[position], self._taint_sets[position], self._nodes[position].devices
+        if before != (node.labels, taint_set, node.devices):
+            self._static = {}
+        self._mark(position)
         self._nodes = self._set(self._nodes, position, node)
         self._labels = self._set(self._labels, position, node.labels)
         self._taint_sets = self._set(self._taint_sets, position, taint_set)
@@ -417,7 +473,10 @@ class NodeTable:
 
     def _add(self, node: Node, taint_set: TaintSet) -> None:
         self._own_all()
+        self._static = {}
         self._positions[node.name] = len(self._nodes)
+        if len(self._nodes) % BLOCK_SIZE == 0:
+            self._blocks.append(object())
         self._nodes.append(node)
         self._names.append(node.name)
         self._labels.append(node.labels)
@@ -429,6 +488,7 @@ class NodeTable:
         if name not in self._positions:
             return
         self._own_all()
+        self._static = {}
         position = self._positions.pop(name)
         columns: tuple[list[Any], ...] = (self._nodes, self._names, self._labels, self._taint_sets)
         for column in (*columns, *self._capacity.values(), *self._free.values()):
@@ -436,8 +496,15 @@ class NodeTable:
             last = column.pop()
             if position < len(column):
                 column[position] = last
+        if len(self._nodes) % BLOCK_SIZE == 0:
+            self._blocks.pop()
         if position < len(self._names):
             self._positions[self._names[position]] = position
+            self._mark(position)
+
+    def _mark(self, position: int) -> None:
+        self._blocks = self._writable(self._blocks)
+        self._blocks[position // BLOCK_SIZE] = object()
 
     def _set(self, column: list[T], position: int, value: T) -> list[T]:
         # Most changes to a node add pods, so its labels and taints remain the same objects.
@@ -460,6 +527,7 @@ class NodeTable:
     def _own_all(self) -> None:
         self._positions = self._writable(self._positions)
         self._nodes, self._names = self._writable(self._nodes), self._writable(self._names)
+        self._blocks = self._writable(self._blocks)
         self._labels, self._taint_sets = self._writable(self._labels), self._writable(self._taint_sets)
         for columns in (self._capacity, self._free):
             for name, column in columns.items():

@@ -168,9 +168,8 @@ def _explain_labels(node_filter: NodeFilter) -> str:
         for key, value in pod_request.node_selector.items()
     }
     if pod_request.node_terms is not None:
-        matches = selectors.compile_terms(pod_request.node_terms)
-        terms = selectors.show_terms(pod_request.node_terms)
-        required[terms] = [node for node in nodes if matches(node.labels, node.name)]
+        matching = selectors.match_terms(pod_request.node_terms, node_filter.table, range(len(nodes)))
+        required[selectors.show_terms(pod_request.node_terms)] = [nodes[at] for at in matching]
     missing = [label for label, having in required.items() if not having]
     checked = f"{_count(nodes, len(nodes))} checked"
     if not missing:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nlargest
 
-from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod, TaintSet
+from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod
 from fairlead.scheduling import gpu_sharing, pod_affinity, selectors, volumes
-from fairlead.scheduling.reasons import NodeCheck
+from fairlead.scheduling.reasons import DomainCheck, NodeCheck
 
 MAX_PODS_PER_NODE = 10_000  # more than any node allows; the kubelet's default is 110
 MAX_STARTS = 10  # nodes to try for the first pod, which determines where the others can go
@@ -28,10 +28,10 @@ class NodeFilter:
     @cached_property
     def checks(self) -> tuple[NodeCheck, ...]:
         """Checks that need more than the columns of a node: other pods, volumes and shared GPUs."""
-        return tuple(check for check in (self._about_pods, *self._about_node) if check is not None)
+        return *(domain_check.check for domain_check in self._about_pods), *self._about_node
 
     @cached_property
-    def _about_pods(self) -> NodeCheck | None:
+    def _about_pods(self) -> list[DomainCheck]:
         pod_request, table = self.pod_request, self.table
         about = (
             pod_request.pod_affinity,
@@ -43,77 +43,76 @@ class NodeFilter:
         # The text is the key, because terms are dicts, which are not hashable. The check needs no other fields.
         key = repr((*about, pod_request.node_selector, pod_request.node_terms, pod_request.tolerations))
         # Cached: the check goes through all pods in the cluster, and suggestions filter the same table many times.
-        return table.cached(key, lambda: pod_affinity.prepare_affinity_check(pod_request, table))
+        return table.cached(key, lambda: pod_affinity.prepare_affinity_checks(pod_request, table))
 
     @cached_property
-    def _about_node(self) -> tuple[NodeCheck | None, ...]:
-        return volumes.prepare_volume_check(self.pod_request, self.table), gpu_sharing.prepare_gpu_check(
-            self.pod_request, self.table
+    def _about_node(self) -> list[NodeCheck]:
+        prepared = (
+            volumes.prepare_volume_check(self.pod_request, self.table),
+            gpu_sharing.prepare_gpu_check(self.pod_request, self.table),
+        )
+        return [check for check in prepared if check is not None]
+
+    @cached_property
+    def label_matches(self) -> Sequence[int]:
+        """Nodes that match the node name, node selector and node affinity."""
+        matching = selectors.match_nodes(self.pod_request, self.table)
+        if not self.pod_request.node_name:
+            return matching
+        position = self.table.position_of(self.pod_request.node_name)
+        return [position] if position is not None and position in matching else []
+
+    @cached_property
+    def schedulable(self) -> Sequence[int]:
+        """Matching nodes that are not cordoned and whose taints are all tolerated."""
+        pod_request = self.pod_request
+        return selectors.without_taint_sets(
+            lambda taint_set: (
+                selectors.is_cordoned(pod_request, taint_set) or bool(selectors.find_taints(pod_request, taint_set))
+            ),
+            self.table,
+            self.label_matches,
         )
 
-    @property
-    def _lasting(self) -> list[NodeCheck]:
-        # Anti-affinity is never a lasting reason, because pods end. Affinity and topology spread are lasting reasons if
-        # a node lacks the topology label.
-        about_pods = self._about_pods if self.pod_request.pod_affinity or self.pod_request.topology_spread else None
-        return [check for check in (about_pods, *self._about_node) if check is not None]
-
     @cached_property
-    def label_matches(self) -> list[int]:
-        """Nodes that match the node name, node selector and node affinity."""
-        labels, names = self.table.labels, self.table.names
-        positions: Sequence[int] = range(len(names))
-        if self.pod_request.node_name:
-            position = self.table.position_of(self.pod_request.node_name)
-            positions = [] if position is None else [position]
-        matches = selectors.compile_node_matcher(self.pod_request)
-        return list(positions) if matches is None else [at for at in positions if matches(labels[at], names[at])]
-
-    @cached_property
-    def schedulable(self) -> list[int]:
-        """Matching nodes that are not cordoned and whose taints are all tolerated."""
-        # Thousands of nodes share a few taint sets, so tolerations are compared only once with each distinct set.
-        rejected = {
-            taint_set: selectors.is_cordoned(self.pod_request, taint_set)
-            or bool(selectors.find_taints(self.pod_request, taint_set))
-            for taint_set in self.table.all_taint_sets
-        }
-        return self._without(rejected)
-
-    @cached_property
-    def with_free_resources(self) -> list[int]:
+    def with_free_resources(self) -> Sequence[int]:
         """Schedulable nodes with enough free resources."""
         return self._having(self.schedulable, self.table.free)
 
     @cached_property
-    def feasible(self) -> list[int]:
+    def feasible(self) -> Sequence[int]:
         """Nodes that can run the pod now."""
         nodes = self.table.nodes
-        # The checks are slow, so they only look at nodes that passed the column comparison.
         positions = self.with_free_resources
+        for domain_check in self._about_pods:
+            positions = domain_check.keep(self.table, positions)
+        # The other checks are slow, so they only look at nodes that passed the column comparisons.
         if self.pod_request.ports:
             positions = [at for at in positions if selectors.find_taken_port(self.pod_request, nodes[at]) is None]
-        for check in self.checks:
+        for check in self._about_node:
             # Checks are generators: one reason is enough here, so the messages of the others are not formatted.
             positions = [at for at in positions if next(check(nodes[at]), None) is None]
         return positions
 
     @cached_property
-    def large_enough(self) -> list[int]:
+    def large_enough(self) -> Sequence[int]:
         """Matching nodes with enough allocatable resources."""
         return self._having(self.label_matches, self.table.capacity)
 
     @cached_property
-    def feasible_when_empty(self) -> list[int]:
+    def feasible_when_empty(self) -> Sequence[int]:
         """Nodes that could run the pod if they were empty and healthy."""
-        rejected = {
+        pod_request, nodes = self.pod_request, self.table.nodes
+        positions = selectors.without_taint_sets(
             # A cordon is temporary, so it is not checked here.
-            taint_set: not all(map(selectors.is_temporary, selectors.find_taints(self.pod_request, taint_set)))
-            for taint_set in self.table.all_taint_sets
-        }
-        nodes = self.table.nodes
-        positions = self._having(self._without(rejected), self.table.capacity)
-        for check in self._lasting:
+            lambda taint_set: not all(map(selectors.is_temporary, selectors.find_taints(pod_request, taint_set))),
+            self.table,
+            self.label_matches,
+        )
+        positions = self._having(positions, self.table.capacity)
+        for domain_check in self._about_pods:
+            positions = domain_check.keep(self.table, positions, when_empty=True)
+        for check in self._about_node:
             positions = [at for at in positions if not any(reason.lasts for reason in check(nodes[at]))]
         return positions
 
@@ -167,12 +166,12 @@ class NodeFilter:
             or gpu_sharing.prepare_gpu_check(pod_request, self.table) is not None
         )
 
-    def _bound(self, room: int, positions: list[int]) -> int:
+    def _bound(self, room: int, positions: Sequence[int]) -> int:
         """Limit a count to the number of topology domains if the pods exclude each other."""
         domains = pod_affinity.count_domains(self.pod_request, self.table, positions)
         return room if domains is None else min(room, domains)
 
-    def _find_starts(self, tries: int) -> list[int]:
+    def _find_starts(self, tries: int) -> Sequence[int]:
         """Nodes to try for the first pod: one per affinity topology domain, those with the most room first."""
         keys, labels, free = (
             [term["topologyKey"] for term in self.pod_request.pod_affinity],
@@ -192,21 +191,15 @@ class NodeFilter:
 
     def _place(self, start: int, limit: int) -> int:
         """How many pods fit one after the other if the first one is placed on `start`."""
-        table, placed, fitting = self.table.copy(), 0, [start]
+        table, placed = self.table.copy(), 0
+        fitting: Sequence[int] = [start]
         while placed < limit and fitting:
             table.put(place(self.pod_request, table.nodes[fitting[0]]))
             placed += 1
             fitting = NodeFilter(self.pod_request, table).feasible if placed < limit else []
         return placed
 
-    def _without(self, rejected: dict[TaintSet, bool]) -> list[int]:
-        if not any(rejected.values()):
-            return self.label_matches
-        # Compared by `id()`, because hashing a taint set for each of thousands of nodes is slower.
-        taint_sets, ids = self.table.taint_sets, {id(taint_set) for taint_set, reject in rejected.items() if reject}
-        return [at for at in self.label_matches if id(taint_sets[at]) not in ids]
-
-    def _having(self, positions: list[int], columns: Columns) -> list[int]:
+    def _having(self, positions: Sequence[int], columns: Columns) -> Sequence[int]:
         for resource, amount in self.pod_request.amounts.items():
             # kube-scheduler ignores a request of 0, even if the node is overcommitted or lacks the resource.
             if amount:
@@ -214,7 +207,7 @@ class NodeFilter:
                 positions = [] if column is None else [at for at in positions if column[at] >= amount]
         return positions
 
-    def _count(self, positions: list[int], columns: Columns, limit: int) -> int:
+    def _count(self, positions: Sequence[int], columns: Columns, limit: int) -> int:
         # Every position has passed `_having`, so if there are any positions, each requested resource has a column.
         required = [
             (columns[resource], amount) for resource, amount in self.pod_request.amounts.items() if amount and positions

@@ -74,7 +74,7 @@ def prepare_gpu_check(pod_request: PodRequest, table: NodeTable) -> NodeCheck | 
     if share is not None:
         find = _check_groups if share.provider == "kai" else _check_devices
         return lambda node: _yield(find(share, node))
-    if count and table.cached("devices", lambda: any(node.devices for node in table.nodes)):
+    if count and table.has_devices:
         return lambda node: _yield(_check_whole(count, node))
     return None
 

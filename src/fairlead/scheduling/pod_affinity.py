@@ -1,153 +1,144 @@
 """Inter-pod affinity and anti-affinity, as kube-scheduler evaluates them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from fairlead.model.nodes import Labels, Node, NodeTable, PodRequest, ScheduledPod, Term
-from fairlead.scheduling import topology_spread
-from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
-from fairlead.scheduling.selectors import Selector, compile_selector, merge_label_keys, selects, show_selected_pods
+from fairlead.model.nodes import Labels, NodeTable, PodRequest, ScheduledPod, Term
+from fairlead.scheduling import node_indexes, topology_spread
+from fairlead.scheduling.reasons import Cause, DomainCheck, Reason
+from fairlead.scheduling.selectors import PodSelector, Selector, merge_label_keys, selects, show_selected_pods
 
 PATH = "affinity"
 HOSTNAME = "kubernetes.io/hostname"
-
-Pod = TypeVar("Pod", PodRequest, ScheduledPod)
 
 
 class AffinityTerm(NamedTuple):
     """A term of pod affinity or anti-affinity. Nodes with the same value for the `key` label form a topology domain."""
 
     key: str
-    namespaces: frozenset[str] | None  # None: all
-    selects: Callable[[Labels], bool]
+    pods: PodSelector
     shown: str
 
-    def among(self, pods: Sequence[Pod]) -> list[Pod]:
-        """The pods that the term selects."""
-        namespaces, selects = self.namespaces, self.selects
-        return [pod for pod in pods if (namespaces is None or pod.namespace in namespaces) and selects(pod.labels)]
 
-
-class Matches(NamedTuple):
-    """Selected pods in one topology domain: their number and one example."""
+@dataclass(slots=True)
+class Matches:
+    """Selected pods in one topology domain: their number, the first one and its node."""
 
     number: int
     example: ScheduledPod
     node: str
 
 
-def prepare_affinity_check(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """A check for affinity, anti-affinity and topology spread, or None if none of them affect the pod."""
-    parts = (
-        _prepare_affinity,
-        _prepare_anti_affinity,
-        _prepare_existing_anti_affinity,
-        topology_spread.prepare_spread_check,
-    )
-    checks = [check for part in parts if (check := part(pod_request, table)) is not None]
-
-    def check_all(node: Node) -> Iterator[Reason]:
-        for check in checks:
-            yield from check(node)
-
-    return check_all if len(checks) > 1 else next(iter(checks), None)
+def prepare_affinity_checks(pod_request: PodRequest, table: NodeTable) -> list[DomainCheck]:
+    """The checks for affinity, anti-affinity and topology spread that affect the pod."""
+    return [
+        *_prepare_affinity(pod_request, table),
+        *_prepare_anti_affinity(pod_request, table),
+        *_prepare_existing_anti_affinity(pod_request, table),
+        *topology_spread.prepare_spread_checks(pod_request, table),
+    ]
 
 
 def count_domains(pod_request: PodRequest, table: NodeTable, positions: Sequence[int]) -> int | None:
     """How many identical pods with anti-affinity to each other fit on the nodes; None without such anti-affinity."""
     # Only terms that select the pod itself matter here, because pods of the same run have the same labels.
     keys = [
-        term.key for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table) if term.among([pod_request])
+        term.key
+        for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table)
+        if term.pods.selects(pod_request)
     ]
     # A term does not apply to nodes without its label, so each of these nodes counts as a domain.
-    domains = [{table.labels[at].get(key, at) for at in positions} for key in keys]
+    columns = [table.values_of(key) for key in keys]
+    domains = [{at if (value := values[at]) is None else value for at in positions} for values in columns]
     return min(map(len, domains), default=None)
 
 
-def _prepare_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
+def _prepare_affinity(pod_request: PodRequest, table: NodeTable) -> list[DomainCheck]:
     """The pod must run in the same domain as a pod that all terms select. The first pod of a group may run anywhere."""
     terms = _read_terms(pod_request.pod_affinity, pod_request, table)
     if not terms:
-        return None
-    keys = tuple(dict.fromkeys(term.key for term in terms))
-    occupied: set[tuple[str, str]] = set()
-    for node in table.nodes:
-        domains = {(key, node.labels[key]) for key in keys if key in node.labels}
+        return []
+    occupied: dict[str, set[str | None]] = {term.key: {None} for term in terms}
+    columns = [(table.values_of(key), domains) for key, domains in occupied.items()]
+    for at, pod in terms[0].pods.find(table):
         # If all domains of a node are already known, its pods do not need to be examined.
-        if not domains <= occupied and _select_all(terms, node.pods):
-            occupied |= domains
+        if any(values[at] not in domains for values, domains in columns) and _all_select(terms[1:], pod):
+            for values, domains in columns:
+                domains.add(values[at])
     # kube-scheduler has this rule because pods with affinity to each other could otherwise never start.
-    is_first = not occupied and bool(_select_all(terms, [pod_request]))
+    is_first = not any(domains != {None} for domains in occupied.values()) and _all_select(terms, pod_request)
     wanted = " and ".join(dict.fromkeys(term.shown for term in terms))
 
-    def check(node: Node) -> Iterator[Reason]:
-        for key in keys:
-            value = node.labels.get(key)
+    def prepare(key: str) -> DomainCheck:
+        def explain(node_name: str, value: str | None) -> Reason:
             if value is None:
-                message = f"must run near {wanted} (same {key}); {node.name} has no such label"
-                yield Reason(Cause.POD_AFFINITY, PATH, message, lasts=True)
-            elif not is_first and (key, value) not in occupied:
-                place = f"on {node.name}" if key == HOSTNAME else f"in {value}"
-                yield Reason(Cause.POD_AFFINITY, PATH, f"must run near {wanted} (same {key}); there are none {place}")
+                message = f"must run near {wanted} (same {key}); {node_name} has no such label"
+                return Reason(Cause.POD_AFFINITY, PATH, message, lasts=True)
+            place = f"on {node_name}" if key == HOSTNAME else f"in {value}"
+            return Reason(Cause.POD_AFFINITY, PATH, f"must run near {wanted} (same {key}); there are none {place}")
 
-    return check
+        excluded = frozenset[str]() if is_first else table.domains_of(key) - occupied[key]
+        return DomainCheck(key, excluded, explain, required=True)
+
+    return [prepare(key) for key in occupied]
 
 
-def _prepare_anti_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
+def _prepare_anti_affinity(pod_request: PodRequest, table: NodeTable) -> list[DomainCheck]:
     """The pod must not run in the same domain as a pod that a term selects."""
-    terms = [(term, dict[str, Matches]()) for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table)]
-    if not terms:
-        return None
-    for node in table.nodes:
-        for term, by_domain in terms:
-            if (value := node.labels.get(term.key)) is not None:
-                for pod in term.among(node.pods):
-                    _add(by_domain, value, pod, node)
 
-    def check(node: Node) -> Iterator[Reason]:
-        for term, by_domain in terms:
-            value = node.labels.get(term.key)
-            if value is not None and (matches := by_domain.get(value)) is not None:
-                one = "one is" if matches.number == 1 else f"there are {matches.number}, one of them"
-                message = f"must not run near {term.shown} (same {term.key}); {one} on {matches.node}"
-                yield Reason(Cause.POD_ANTI_AFFINITY, PATH, message)
+    def prepare(term: AffinityTerm) -> DomainCheck:
+        values, positions = table.values_of(term.key), term.pods.find_positions(table)
+        # In reverse, so that the first node of each domain remains.
+        first = {value: at for at in reversed(positions) if (value := values[at]) is not None}
+        numbers = Counter(map(values.__getitem__, positions))
 
-    return check
+        def explain(_node_name: str, value: str | None) -> Reason:
+            one = "one is" if numbers[value] == 1 else f"there are {numbers[value]}, one of them"
+            message = f"must not run near {term.shown} (same {term.key}); {one} on {table.names[first[value or '']]}"
+            return Reason(Cause.POD_ANTI_AFFINITY, PATH, message)
+
+        return DomainCheck(term.key, first.keys(), explain)
+
+    return [prepare(term) for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table)]
 
 
-def _prepare_existing_anti_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
+def _prepare_existing_anti_affinity(pod_request: PodRequest, table: NodeTable) -> list[DomainCheck]:
     """The new pod must not run in the same domain as a pod whose anti-affinity selects it."""
-    by_key: dict[str, dict[str, Matches]] = {}
     namespace_labels = table.context.namespaces.get(pod_request.namespace, {})
-    selected: dict[str, bool] = {}  # by term, because many pods have equal terms
-    for node in table.nodes:
-        for key, pod, term in node.anti_affinity_terms:
-            if key not in selected:
-                # Pods of one Deployment have the same term, and evaluating it is slower than this lookup.
-                selected[key] = _selects_new_pod(term, pod, pod_request, namespace_labels)
-            if selected[key] and (value := node.labels.get(term["topologyKey"])) is not None:
-                _add(by_key.setdefault(term["topologyKey"], {}), value, pod, node)
-    if not by_key:
-        return None
+    by_key: dict[str, dict[str, Matches]] = {}
+    existing = node_indexes.anti_affinity_terms(table)
+    # Pods of one Deployment have the same term, so each distinct term is evaluated once.
+    selecting = {
+        key
+        for key, (_, pod, term) in existing.examples.items()
+        if _selects_new_pod(term, pod, pod_request, namespace_labels)
+    }
+    # Few nodes have one of these terms. Their terms are added in order, because the first one is the example.
+    for at in dict.fromkeys(at for at, _ in existing.find(selecting)):
+        for term_key, pod, term in table.nodes[at].anti_affinity_terms:
+            if term_key in selecting:
+                key = term["topologyKey"]
+                _add(by_key.setdefault(key, {}), table.values_of(key)[at], pod, table.names[at])
 
-    def check(node: Node) -> Iterator[Reason]:
-        for key, by_domain in by_key.items():
-            value = node.labels.get(key)
-            if value is not None and (matches := by_domain.get(value)) is not None:
-                name = f"{table.visible_name(matches.example) or 'a pod'} on {matches.node}"
-                more = f" and {matches.number - 1} more" if matches.number > 1 else ""
-                yield Reason(Cause.REPELLED, "", f"conflicts with the anti-affinity (same {key}) of {name}{more}")
+    def prepare(key: str, by_domain: dict[str, Matches]) -> DomainCheck:
+        def explain(_node_name: str, value: str | None) -> Reason:
+            matches = by_domain[value or ""]
+            name = f"{table.visible_name(matches.example) or 'a pod'} on {matches.node}"
+            more = f" and {matches.number - 1} more" if matches.number > 1 else ""
+            return Reason(Cause.REPELLED, "", f"conflicts with the anti-affinity (same {key}) of {name}{more}")
 
-    return check
+        return DomainCheck(key, by_domain.keys(), explain)
+
+    return [prepare(key, by_domain) for key, by_domain in by_key.items() if by_domain]
 
 
 def _read_terms(raw_terms: Sequence[Term], pod_request: PodRequest, table: NodeTable) -> list[AffinityTerm]:
     terms = []
     for term in raw_terms:
         namespaces, selector = _find_namespaces(term, pod_request, table), _merge(term, pod_request.labels)
-        terms.append(
-            AffinityTerm(term["topologyKey"], namespaces, compile_selector(selector), show_selected_pods(selector))
-        )
+        terms.append(AffinityTerm(term["topologyKey"], PodSelector(selector, namespaces), show_selected_pods(selector)))
     return terms
 
 
@@ -169,11 +160,8 @@ def _find_namespaces(term: Term, pod_request: PodRequest, table: NodeTable) -> f
     return frozenset([*named, *(name for name, labels in known if selects(selector, labels))])
 
 
-def _select_all(terms: Sequence[AffinityTerm], pods: Sequence[Pod]) -> Sequence[Pod]:
-    """The pods that all terms select."""
-    for term in terms:
-        pods = term.among(pods)
-    return pods
+def _all_select(terms: Sequence[AffinityTerm], pod: PodRequest | ScheduledPod) -> bool:
+    return all(term.pods.selects(pod) for term in terms)
 
 
 def _selects_new_pod(term: Term, pod: ScheduledPod, pod_request: PodRequest, namespace_labels: Labels) -> bool:
@@ -189,6 +177,11 @@ def _selects_new_pod(term: Term, pod: ScheduledPod, pod_request: PodRequest, nam
     return selects(_merge(term, pod.labels), pod_request.labels)
 
 
-def _add(by_domain: dict[str, Matches], value: str, pod: ScheduledPod, node: Node) -> None:
-    before = by_domain.get(value)
-    by_domain[value] = Matches(1, pod, node.name) if before is None else before._replace(number=before.number + 1)
+def _add(by_domain: dict[str, Matches], value: str | None, pod: ScheduledPod, node_name: str) -> None:
+    """Add a selected pod. A node without the topology label is in no domain."""
+    if value is None:
+        return
+    if (matches := by_domain.get(value)) is None:
+        by_domain[value] = Matches(1, pod, node_name)
+    else:
+        matches.number += 1

@@ -2,10 +2,22 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from itertools import product
 from typing import Any
 
-from fairlead.model.nodes import HostPort, Labels, Node, PodRequest, Taint, TaintSet, Term, taint_set_of
+from fairlead.model.nodes import (
+    HostPort,
+    Labels,
+    Node,
+    NodeTable,
+    PodRequest,
+    ScheduledPod,
+    Taint,
+    TaintSet,
+    Term,
+    taint_set_of,
+)
+from fairlead.scheduling.node_indexes import IndexedNodes, PodKey, pods_by_label
 from fairlead.scheduling.reasons import Cause, Reason
 
 INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)  # unlike Go, int() also accepts underscores and spaces
@@ -40,8 +52,6 @@ TEMPORARY_TAINTS = (
 ANY_ADDRESS = "0.0.0.0"  # the port is used on all of the node's addresses
 GPU_PRODUCT = "gpu.product"  # suffix of the label with a node's GPU type
 
-NodeMatcher = Callable[[Labels, str], bool]  # takes the labels and the name of a node
-
 Selector = Mapping[str, Any]  # a LabelSelector as JSON
 
 
@@ -67,31 +77,43 @@ def find_mismatches(pod_request: PodRequest, node: Node) -> Iterator[Reason]:
         yield Reason(Cause.PORTS, "", message)
 
 
-def compile_node_matcher(pod_request: PodRequest) -> NodeMatcher | None:
-    """A matcher for a pod's node selector and node affinity, or None if every node matches."""
-    selector, terms = tuple(pod_request.node_selector.items()), pod_request.node_terms
-    if not selector and terms is None:
-        return None
-    matches_terms = None if terms is None else compile_terms(terms)
+def match_nodes(pod_request: PodRequest, table: NodeTable) -> Sequence[int]:
+    """The positions of nodes that match a pod's node selector and node affinity."""
+    selector, terms = pod_request.node_selector, pod_request.node_terms
 
-    def matches(labels: Labels, name: str) -> bool:
-        for key, value in selector:
-            if labels.get(key) != value:
-                return False
-        return matches_terms is None or matches_terms(labels, name)
+    def match() -> Sequence[int]:
+        positions: Sequence[int] = range(len(table))
+        for key, value in selector.items():
+            values = table.values_of(key)
+            positions = [at for at in positions if values[at] == value]
+        return positions if terms is None else match_terms(terms, table, positions)
 
-    return matches
+    # Cached, because topology spread needs it, too. The text is the key, because dicts are not hashable.
+    return table.cached(f"match {selector} {terms}", match) if selector or terms is not None else range(len(table))
 
 
-def compile_terms(terms: Sequence[Term]) -> NodeMatcher:
-    """A matcher for nodes that match at least one node affinity term."""
-    compiled = [_compile(term) for term in terms]
-    return compiled[0] if len(compiled) == 1 else lambda labels, name: any(test(labels, name) for test in compiled)
+def match_terms(terms: Sequence[Term], table: NodeTable, positions: Sequence[int]) -> Sequence[int]:
+    """The positions of nodes that match at least one node affinity term."""
+    if len(terms) == 1:
+        return _match(terms[0], table, positions)
+    matching = set[int]().union(*(_match(term, table, positions) for term in terms))
+    return [at for at in positions if at in matching]
+
+
+def without_taint_sets(
+    rejects: Callable[[TaintSet], bool], table: NodeTable, positions: Sequence[int]
+) -> Sequence[int]:
+    """The positions of nodes whose taint set is not rejected."""
+    # Thousands of nodes share a few taint sets, so each distinct set is tested once. They are compared by `id()`,
+    # because hashing a taint set for each node is slower.
+    rejected = {id(taint_set) for taint_set in table.all_taint_sets if rejects(taint_set)}
+    taint_sets = table.taint_sets
+    return [at for at in positions if id(taint_sets[at]) not in rejected] if rejected else positions
 
 
 def matches_node_affinity(pod_request: PodRequest, labels: Labels, name: str) -> bool:
     """Whether a node matches a pod's node affinity. True if the pod has none."""
-    return pod_request.node_terms is None or compile_terms(pod_request.node_terms)(labels, name)
+    return pod_request.node_terms is None or any(_matches(term, labels, name) for term in pod_request.node_terms)
 
 
 def show_terms(terms: Sequence[Term]) -> str:
@@ -152,25 +174,29 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
     return toleration.get("operator") in (None, "", "Equal") and (toleration.get("value") or "") == taint.value
 
 
-def _compile(term: Term) -> NodeMatcher:
-    expressions = [(each["key"], _compile_expression(each)) for each in term.get("matchExpressions") or ()]
-    fields = [_compile_expression(each) for each in term.get("matchFields") or ()]
-    if not expressions and not fields:
-        # As in Kubernetes, a term without requirements matches no node.
-        return lambda _labels, _name: False
-
-    def matches(labels: Labels, name: str) -> bool:
-        for key, test in expressions:
-            if not test(labels.get(key)):
-                return False
-        return all(test(name) for test in fields)
-
-    return matches
+def _match(term: Term, table: NodeTable, positions: Sequence[int]) -> Sequence[int]:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    for requirement in expressions:
+        key = requirement["key"]
+        # Many nodes have the same value, so each distinct value is tested once.
+        matching = {value for value in (None, *table.domains_of(key)) if _meets(requirement, value)}
+        values = table.values_of(key)
+        positions = [at for at in positions if values[at] in matching]
+    for requirement in fields:
+        positions = [at for at in positions if _meets(requirement, table.names[at])]
+    return positions if expressions or fields else []  # as in Kubernetes, a term without requirements matches no node
 
 
-def _compile_expression(requirement: Mapping[str, Any]) -> Callable[[str | None], bool]:
-    operator, wanted = OPERATORS[requirement["operator"]], tuple(requirement.get("values") or ())
-    return cache(lambda value: operator(value, wanted))  # many nodes have the same value
+def _matches(term: Term, labels: Labels, name: str) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    met = all(_meets(each, labels.get(each["key"])) for each in expressions) and all(
+        _meets(each, name) for each in fields
+    )
+    return met and bool(expressions or fields)
+
+
+def _meets(requirement: Mapping[str, Any], value: str | None) -> bool:
+    return OPERATORS[requirement["operator"]](value, requirement.get("values") or ())
 
 
 def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
@@ -182,13 +208,13 @@ def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
         return
     for requirement in terms[0].get("matchExpressions") or ():
         value = node.labels.get(requirement["key"])
-        if not OPERATORS[requirement["operator"]](value, list(requirement.get("values") or ())):
+        if not _meets(requirement, value):
             # The planner converts the GPU type to node affinity, but users know only the type.
             path = "resources.gpu.type" if requirement["key"].endswith(GPU_PRODUCT) else "affinity"
             message = f"needs a node with {show_expression(requirement)}; {node.name} has {value or 'no such label'}"
             yield Reason(Cause.LABELS, path, message, lasts=True)
     for requirement in terms[0].get("matchFields") or ():
-        if not OPERATORS[requirement["operator"]](node.name, list(requirement.get("values") or ())):
+        if not _meets(requirement, node.name):
             named = f"{'not ' * (requirement['operator'] == 'NotIn')}named {', '.join(requirement.get('values') or ())}"
             yield Reason(Cause.LABELS, "affinity", f"needs a node {named}; this is {node.name}", lasts=True)
 
@@ -210,19 +236,58 @@ def selects(selector: Selector | None, labels: Labels) -> bool:
         if labels.get(key) != value:
             return False
     for requirement in selector.get("matchExpressions") or ():
-        if not OPERATORS[requirement["operator"]](labels.get(requirement["key"]), requirement.get("values") or ()):
+        if not _meets(requirement, labels.get(requirement["key"])):
             return False
     return True
 
 
-def compile_selector(selector: Selector | None) -> Callable[[Labels], bool]:
-    """Compile a selector into a function that tests labels as `selects` does, for use on many pods."""
-    required = list(((selector or {}).get("matchLabels") or {}).items())
-    if selector is None or selector.get("matchExpressions") or len(required) != 1:
-        return lambda labels: selects(selector, labels)
-    # Most selectors have exactly one label, and comparing it directly takes a third of the time.
-    key, value = required[0]
-    return lambda labels: labels.get(key) == value
+class PodSelector:
+    """Selects pods in some namespaces (None: all) with a label selector."""
+
+    def __init__(self, selector: Selector | None, namespaces: frozenset[str] | None) -> None:
+        self.selector = selector
+        self.namespaces = namespaces
+        labels = (selector or {}).get("matchLabels") or {}
+        requirements = (selector or {}).get("matchExpressions") or ()
+        # The labels that a pod must have, with the possible values of each. Other requirements are not indexed.
+        self._labels = [(key, frozenset([value])) for key, value in labels.items()]
+        self._labels += [
+            (each["key"], frozenset(each.get("values") or ())) for each in requirements if each["operator"] == "In"
+        ]
+        self._is_indexed = len(self._labels) == len(labels) + len(requirements) == 1
+
+    def selects(self, pod: PodRequest | ScheduledPod) -> bool:
+        """Whether a pod is selected."""
+        # The namespace comes first, because comparing it is faster.
+        return (self.namespaces is None or pod.namespace in self.namespaces) and selects(self.selector, pod.labels)
+
+    def find(self, table: NodeTable) -> Iterator[tuple[int, ScheduledPod]]:
+        """The selected pods on all nodes, with the positions of the nodes, in the order of positions."""
+        candidates: Iterable[tuple[int, ScheduledPod]] = ()
+        if self._labels:
+            index, keys = self._find_keys(table)
+            candidates = index.find(keys)
+        elif self.selector is not None:
+            candidates = ((at, pod) for at, node in enumerate(table.nodes) for pod in node.pods)
+        return ((at, pod) for at, pod in candidates if self.selects(pod))
+
+    def find_positions(self, table: NodeTable, *, terminating: bool = True) -> Sequence[int]:
+        """The positions of nodes with selected pods, in order, once for each pod. `terminating`: also such pods."""
+        if not self._is_indexed:
+            return [at for at, pod in self.find(table) if terminating or not pod.terminating]
+        index, keys = self._find_keys(table)
+        return index.find_positions([key for key in keys if terminating or not key.terminating])
+
+    def _find_keys(self, table: NodeTable) -> tuple[IndexedNodes[PodKey, ScheduledPod], list[PodKey]]:
+        """The index of the required label that the fewest pods have, and its keys for the selected pods."""
+        indexes = [(pods_by_label(table, label), values) for label, values in self._labels]
+        found = [(index, self._list_keys(index, values)) for index, values in indexes]
+        return min(found, key=lambda each: each[0].count(each[1]))
+
+    def _list_keys(self, index: IndexedNodes[PodKey, ScheduledPod], values: frozenset[str]) -> list[PodKey]:
+        if self.namespaces is None:
+            return [key for key in index.examples if key.value in values]
+        return [PodKey(*each) for each in product(values, self.namespaces, (False, True))]
 
 
 def selects_everything(selector: Selector | None) -> bool:
