@@ -34,7 +34,9 @@ class Platform:
     @property
     def project(self) -> Project:
         """The default project."""
-        return Project(ApiClient(self.server.url, self.server.token), "default")
+        # With the data folder, the client accepts a server of that folder's owner.
+        data = self.server.data if self.server.data.stat().st_uid else None
+        return Project(ApiClient(self.server.url, self.server.token, data), "default")
 
     def allow(self, **switches: Any) -> None:
         """Set switches in the platform policy."""
