@@ -1,6 +1,7 @@
 """User errors are explained in one sentence: by the SDK before submission if possible, otherwise by the run."""
 
 import contextlib
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from fairlead.errors import NotFound, RequestRejected, RunFailed, Unreadable
 from fairlead.sdk.runs import Run
 from fairlead.source_code import pack_path
-from tests.processes.execution import Platform, find_processes, wait_for_end
+from tests.processes.execution import Platform, find_processes, wait_for_end, wait_for_output
 
 INVALID_CODE = [
     ("def train(): pass", "trian", "HandlerMissing: no function 'trian' in 'main.py'; did you mean 'train'?"),
@@ -24,6 +25,17 @@ INVALID_CODE = [
     ("def f(): raise ValueError('a\\0b \\ud800')", "f", "ValueError: a"),
     ("import sys; sys.exit('no more data')", None, "SystemExit: no more data"),
 ]
+
+
+def test_run_whose_folder_is_deleted_fails_with_the_reason(platform: Platform) -> None:
+    run = platform.shell("echo up; sleep 60")
+    wait_for_output(run, "up")
+    while (folder := platform.folder_of(run)).exists():  # the supervisor may add a file during the deletion
+        shutil.rmtree(folder, ignore_errors=True)
+    ended = wait_for_end(run)
+    assert (ended["state"], ended["reason"]) == ("failed", "FolderDeleted")
+    assert ended["message"] == f"its folder {folder} was deleted while it was active, so it was killed"
+    assert find_processes(run.id) == []
 
 
 @pytest.mark.parametrize(("text", "handler", "message"), INVALID_CODE)

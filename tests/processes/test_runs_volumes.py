@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.sdk.projects import Project
 from tests.processes.execution import (
     Platform,
     find_processes,
@@ -62,6 +63,26 @@ def test_shared_volume_keeps_files_for_later_runs_and_other_users(platform: Plat
     assert (wait_for_end(second)["state"], second.logs()) == ("completed", "one\nx\ny\n")
     third = platform.shell("cat /shared/file", volumes=volumes, run_as_user=4321)
     assert (wait_for_end(third)["state"], third.logs()) == ("completed", "one\ntwo\n")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root runs each project with its own group")
+def test_renamed_project_keeps_access_to_the_files_on_its_volume(platform: Platform) -> None:
+    api = platform.project.api
+    api.post("/projects", {"name": "before"})
+    Project(api, "before").create_volume("papers", "1Gi")
+    volumes = [volume("shared_volume", "v", "/papers", claim_name="papers")]
+
+    def run(project: str, script: str) -> dict[str, Any]:
+        function = Project(api, project).function("shell", command=["bash", "-c", script])
+        return wait_for_end(function.run(volumes=volumes))
+
+    script = "umask 007; echo one > /papers/file; stat -c %a /papers/file"
+    assert run("before", script)["state"] == "completed"
+    api.patch("/projects/before", {"name": "after"})
+    assert run("after", "grep one /papers/file && echo two >> /papers/file")["state"] == "completed"
+    api.post("/projects", {"name": "before"})
+    Project(api, "before").create_volume("papers", "1Gi")
+    assert run("before", "ls /papers/file")["state"] == "failed"
 
 
 def test_two_runs_use_a_shared_volume_concurrently(platform: Platform) -> None:

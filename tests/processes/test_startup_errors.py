@@ -124,6 +124,13 @@ def test_invalid_config_file_is_reported(machine: Machine, case: str) -> None:
     _check_error(machine.app("up", "--data", "data"), message, USAGE_ERROR)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root has a table of user IDs")
+def test_table_of_user_ids_in_a_folder_of_all_users_is_reported(machine: Machine) -> None:
+    ended = machine.app("up", "--data", "data", variables={"FAIRLEAD_ID_TABLE": "/tmp/ids.db"})
+    message = "users other than the server's can write to /tmp\n  -> set id_table to a file"
+    _check_error(ended, message, FAILURE)
+
+
 def test_all_invalid_settings_are_reported_together(machine: Machine) -> None:
     variables = {"FAIRLEAD_PROT": "1", "FAIRLEAD_LOG_LEVEL": "loud", "FAIRLEAD_AUTH": "open"}
     ended = machine.app("up", "--port", "many", variables=variables)
