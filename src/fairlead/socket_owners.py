@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-LISTEN = "0A"  # the state in the kernel's tables
+LISTEN, SYN_RECV = "0A", "03"  # states in the kernel's tables
 WORD = 8  # hexadecimal digits per 32-bit word of an address
 
 
@@ -69,9 +69,12 @@ def _read_table(table: str, port: int) -> Iterator[tuple[Address, SocketOwner]]:
     ending = f":{port:04X}"
     # Other systems have no such table. A network namespace without IPv6 has no tcp6.
     with contextlib.suppress(OSError), open(f"/proc/net/{table}", encoding="ascii") as lines:
+        next(lines, "")  # sl local_address rem_address st tx:rx tr:when retransmits uid timeout inode
         for line in lines:
-            # sl local_address rem_address st tx:rx tr:when retransmits uid timeout inode
             fields = line.split(maxsplit=10)
+            # The listening sockets come first. Reading a table with thousands of connections takes 10 ms.
+            if fields[3] not in (LISTEN, SYN_RECV):
+                return
             if fields[3] == LISTEN and fields[1].endswith(ending):
                 yield _parse_address(fields[1].removesuffix(ending)), SocketOwner(int(fields[7]), int(fields[9]))
 
