@@ -187,6 +187,28 @@ def test_only_cluster_administrators_can_change_or_check_it(world: World) -> Non
         connections.get(call_as("nobody"), MAIN)
 
 
+@pytest.mark.parametrize("server", [
+    "https://127.0.0.1:6443",
+    "http://127.0.0.1:8470",
+    "https://localhost:6443",
+    "https://[::1]:6443",
+    "https://[::ffff:127.0.0.1]:6443",
+    "https://0.0.0.0:6443",
+    "https://127.1:6443",
+    "https://2130706433:6443",
+    "https://169.254.169.254",
+])  # fmt: skip
+def test_only_platform_administrators_connect_to_the_servers_own_machine(world: World, server: str) -> None:
+    admin, put_kubeconfig = world.grant("pat", "admin", MAIN), world.services.connections.put
+    text = yaml.safe_dump(make_kubeconfig(cluster={"server": server}))
+    with pytest.raises(RequestRejected) as caught:
+        put_kubeconfig(admin, MAIN, text, None)
+    assert next(violation.rule for violation in caught.value.violations) in ("server", "url")
+    assert load_kubeconfig(world) is None
+    remote = yaml.safe_dump(make_kubeconfig(cluster={"server": "https://192.0.2.1:6443"}))
+    assert put_kubeconfig(admin, MAIN, remote, None)[0].server == "https://192.0.2.1:6443"
+
+
 def test_second_write_of_the_same_revision_is_rejected(world: World) -> None:
     connections, call = world.services.connections, call_as(revision=1)
     with pytest.raises(Changed):

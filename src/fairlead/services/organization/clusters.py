@@ -1,9 +1,12 @@
 """Connections to clusters: encrypted kubeconfigs, and checks for everything that runs need."""
 
+import ipaddress
 import re
+import socket
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unreadable
 from fairlead.files import kubeconfigs, yamls
@@ -13,7 +16,7 @@ from fairlead.model.plans import Violation
 from fairlead.model.project_objects import Connection
 from fairlead.model.records import RunRecord, SecretRecord
 from fairlead.model.runs import Check
-from fairlead.model.scopes import Cluster, Permission
+from fairlead.model.scopes import PLATFORM, Cluster, Permission
 from fairlead.ports import Executors, Keyring, Sealed
 from fairlead.services.catalog.assets import format_objects
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
@@ -59,6 +62,7 @@ class Connections:
 
     def put(self, call: Call, scope: str, text: str, context: str | None) -> tuple[KubeconfigView, bool]:
         """Connect a cluster using one context of a kubeconfig. Returns the view, and whether the connection is new."""
+        self._check_server(call, scope, text, context)
         with self.units.changing(call, "assets") as unit:
             cluster = self._find_cluster(unit, scope, Permission.ADMINISTER)
             if cluster.executor != "kubernetes" or cluster.connection != "kubeconfig":
@@ -95,6 +99,22 @@ class Connections:
         # This is outside the transaction, because the checks wait for the cluster.
         insecure = record is not None and not self._view_of(record).verified
         return [*([INSECURE_TLS] if insecure else []), *executor.check(projects)]
+
+    def _check_server(self, call: Call, scope: str, text: str, context: str | None) -> None:
+        """Reject an API server on this machine, unless the caller administers the platform.
+
+        Otherwise, administrators of a cluster could reach programs that only listen on this machine.
+        """
+        with self.units.reading(call) as unit:
+            self._find_cluster(unit, scope, Permission.ADMINISTER)
+            if unit.permissions.may(Permission.ADMINISTER, PLATFORM):
+                return
+        host = urlsplit(kubeconfigs.to_connection(_parse(text, context)).server).hostname or ""
+        # This is outside the transaction, because it may wait for a name server.
+        if _is_local(host):
+            message = f"{host} is an address of the server's own machine or a link-local address"
+            hint = "use an address of the API server on the network, or ask a platform administrator to connect it"
+            raise RequestRejected([Violation(f"{kubeconfigs.ROOT}.clusters", "server", message, hint)])
 
     def _check_address(self, unit: UnitOfWork, record: SecretRecord, content: bytes) -> None:
         """Raise `Conflict` if the address would change while runs are active.
@@ -160,6 +180,18 @@ def _parse(text: str, context: str | None) -> SelectedContext:
     selected = kubeconfigs.select_context(documents[0], context)
     kubeconfigs.to_connection(selected)  # raises an error if it is not valid
     return selected
+
+
+def _is_local(host: str) -> bool:
+    """Whether a host is, or resolves to, a loopback, link-local or unspecified address."""
+    try:
+        # Also normalizes spellings such as 127.1 and 0x7f000001.
+        found = socket.getaddrinfo(host.partition("%")[0], None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False  # connecting to it will fail, too
+    addresses = [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
+    plain = [getattr(address, "ipv4_mapped", None) or address for address in addresses]
+    return any(address.is_loopback or address.is_link_local or address.is_unspecified for address in plain)
 
 
 def _reject_active_runs(unit: UnitOfWork, scope: str, beginning: str) -> None:
