@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod, Taint
@@ -100,5 +100,5 @@ def test_a_verdict_agrees_with_its_reasons(pod_request: PodRequest, nodes: list[
 @given(POD_REQUESTS, NODES)
 def test_a_run_that_fits_a_used_node_fits_an_empty_one(pod_request: PodRequest, node: Node) -> None:
     node_filter = NodeFilter(pod_request, NodeTable([node]))
-    assume(not list(evaluation.find_reasons(node_filter, node)))
-    assert node_filter.feasible_when_empty
+    # Not `assume`: with some seeds most pods do not fit, and Hypothesis reports that as a failure.
+    assert list(evaluation.find_reasons(node_filter, node)) or node_filter.feasible_when_empty

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.model.nodes import Labels, Node, NodeTable, PodRequest, ScheduledPod, taint_set_of
@@ -13,6 +13,7 @@ from fairlead.scheduling.reasons import Cause
 from fairlead.scheduling.selectors import merge_label_keys, selects
 from tests.properties.clusters import PARTS, node_tables, pod_requests
 from tests.properties.test_evaluation import changes
+from tests.suites import examples
 
 Pod = PodRequest | ScheduledPod
 
@@ -87,6 +88,7 @@ def is_counted(raw: Any, pod_request: PodRequest, node: Node) -> bool:
     return has_labels and selectors.matches_node_affinity(pod_request, node.labels, node.name)
 
 
+@settings(max_examples=examples(fast=150, all=1000))  # few of the random clusters have pods in conflict
 @given(pod_requests(), st.sampled_from(RULES), node_tables(), st.data())
 def test_domain_checks_equal_a_plain_evaluation(
     pod_request: PodRequest, rule: str, table: NodeTable, data: st.DataObject

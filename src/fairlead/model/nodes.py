@@ -276,8 +276,8 @@ class NodeTable:
     `put` and `copy` take microseconds for any number of nodes: changes are applied when a column is read, and copies
     share their columns until one of them changes (copy on write).
 
-    Most changes add or remove pods. What is derived from the other parts of nodes, such as a column with the values of
-    a label, is static: it is computed once and shared by all copies until such a part changes.
+    Most changes add or remove pods. Values that depend only on other parts of nodes, such as the column of a label, are
+    static: they are computed once and shared by all copies until such a part changes.
     """
 
     def __init__(self, nodes: Iterable[Node] = (), context: SchedulingContext | None = None) -> None:
@@ -391,7 +391,7 @@ class NodeTable:
         return self._cached_static(("sorted", ""), lambda: sorted(range(len(self.names)), key=self.names.__getitem__))
 
     def values_of(self, key: str) -> list[str | None]:
-        """The value of a label on each node; None where a node lacks it."""
+        """The value of a label on each node, or None."""
         return self._cached_static(("label", key), lambda: [labels.get(key) for labels in self.labels])
 
     def domains_of(self, key: str) -> Set[str]:

@@ -76,17 +76,17 @@ def _explain_several(node_filter: NodeFilter) -> str:
 
 def _explain_excluded(node_filter: NodeFilter) -> str:
     """The reason that excludes most of the nodes that have room."""
-    nodes = [node_filter.table.nodes[at] for at in node_filter.with_free_resources]
-    by_node = [[reason for check in node_filter.checks for reason in check(node)] for node in nodes]
-    causes = Counter(cause for reasons in by_node for cause in {(each.cause, each.path) for each in reasons})
+    positions, table = node_filter.with_free_resources, node_filter.table
+    groups = node_filter.group_by_cause(positions)
     # The nodes have room and no check excludes them, so host ports are the only possible reason left.
-    if not causes:
-        port = next(
-            port for node in nodes if (port := selectors.find_taken_port(node_filter.pod_request, node)) is not None
-        )
-        return f"needs host port {port.number}, which is in use on {_count(nodes, len(node_filter.table))}"
-    dominant, count = causes.most_common(1)[0]
-    first = next(each for reasons in by_node for each in reasons if (each.cause, each.path) == dominant)
+    if not groups:
+        ports = (selectors.find_taken_port(node_filter.pod_request, table.nodes[at]) for at in positions)
+        port = next(port for port in ports if port is not None)
+        return f"needs host port {port.number}, which is in use on {_count(positions, len(table))}"
+    dominant, excluded = max(groups.items(), key=lambda group: len(group[1]))
+    count, node = len(excluded), table.nodes[min(excluded)]
+    reasons = (reason for check in node_filter.checks for reason in check(node))
+    first = next(reason for reason in reasons if (reason.cause, reason.path) == dominant)
     # Claims do not depend on the node, so their message already covers all of them.
     complete = count == 1 or first.cause in (Cause.CLAIM, Cause.IN_USE)
     others = "" if complete else f"; the same applies to {count - 1} other node{'s' * (count > 2)}"

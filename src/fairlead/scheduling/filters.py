@@ -1,5 +1,6 @@
 """Finds the nodes that can run a pod, now or when they are empty, from the columns of a node table."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,7 +8,7 @@ from heapq import nlargest
 
 from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod
 from fairlead.scheduling import gpu_sharing, pod_affinity, selectors, volumes
-from fairlead.scheduling.reasons import DomainCheck, NodeCheck
+from fairlead.scheduling.reasons import Cause, DomainCheck, NodeCheck
 
 MAX_PODS_PER_NODE = 10_000  # more than any node allows; the kubelet's default is 110
 MAX_STARTS = 10  # nodes to try for the first pod, which determines where the others can go
@@ -52,6 +53,18 @@ class NodeFilter:
             gpu_sharing.prepare_gpu_check(self.pod_request, self.table),
         )
         return [check for check in prepared if check is not None]
+
+    def group_by_cause(self, positions: Sequence[int]) -> dict[tuple[Cause, str], set[int]]:
+        """The positions of nodes that the checks exclude, by cause and path."""
+        groups: defaultdict[tuple[Cause, str], set[int]] = defaultdict(set)
+        for domain_check in self._about_pods:
+            for cause, excluded in domain_check.group(self.table, positions):
+                groups[cause, domain_check.path] |= excluded
+        for check in self._about_node:
+            for at in positions:
+                for reason in check(self.table.nodes[at]):
+                    groups[reason.cause, reason.path].add(at)
+        return {cause: excluded for cause, excluded in groups.items() if excluded}
 
     @cached_property
     def label_matches(self) -> Sequence[int]:

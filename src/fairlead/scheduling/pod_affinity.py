@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fairlead.model.nodes import Labels, NodeTable, PodRequest, ScheduledPod, Term
 from fairlead.scheduling import node_indexes, topology_spread
-from fairlead.scheduling.reasons import Cause, DomainCheck, Reason
+from fairlead.scheduling.reasons import Cause, DomainCheck
 from fairlead.scheduling.selectors import PodSelector, Selector, merge_label_keys, selects, show_selected_pods
 
 PATH = "affinity"
@@ -72,15 +72,14 @@ def _prepare_affinity(pod_request: PodRequest, table: NodeTable) -> list[DomainC
     wanted = " and ".join(dict.fromkeys(term.shown for term in terms))
 
     def prepare(key: str) -> DomainCheck:
-        def explain(node_name: str, value: str | None) -> Reason:
+        def explain(node_name: str, value: str | None) -> str:
+            near = f"must run near {wanted} (same {key})"
             if value is None:
-                message = f"must run near {wanted} (same {key}); {node_name} has no such label"
-                return Reason(Cause.POD_AFFINITY, PATH, message, lasts=True)
-            place = f"on {node_name}" if key == HOSTNAME else f"in {value}"
-            return Reason(Cause.POD_AFFINITY, PATH, f"must run near {wanted} (same {key}); there are none {place}")
+                return f"{near}; {node_name} has no such label"
+            return f"{near}; there are none {f'on {node_name}' if key == HOSTNAME else f'in {value}'}"
 
         excluded = frozenset[str]() if is_first else table.domains_of(key) - occupied[key]
-        return DomainCheck(key, excluded, explain, required=True)
+        return DomainCheck(key, excluded, Cause.POD_AFFINITY, Cause.POD_AFFINITY, PATH, explain)
 
     return [prepare(key) for key in occupied]
 
@@ -94,12 +93,12 @@ def _prepare_anti_affinity(pod_request: PodRequest, table: NodeTable) -> list[Do
         first = {value: at for at in reversed(positions) if (value := values[at]) is not None}
         numbers = Counter(map(values.__getitem__, positions))
 
-        def explain(_node_name: str, value: str | None) -> Reason:
+        def explain(_node_name: str, value: str | None) -> str:
             one = "one is" if numbers[value] == 1 else f"there are {numbers[value]}, one of them"
-            message = f"must not run near {term.shown} (same {term.key}); {one} on {table.names[first[value or '']]}"
-            return Reason(Cause.POD_ANTI_AFFINITY, PATH, message)
+            node_name = table.names[first[value or ""]]
+            return f"must not run near {term.shown} (same {term.key}); {one} on {node_name}"
 
-        return DomainCheck(term.key, first.keys(), explain)
+        return DomainCheck(term.key, first.keys(), Cause.POD_ANTI_AFFINITY, None, PATH, explain)
 
     return [prepare(term) for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table)]
 
@@ -123,13 +122,13 @@ def _prepare_existing_anti_affinity(pod_request: PodRequest, table: NodeTable) -
                 _add(by_key.setdefault(key, {}), table.values_of(key)[at], pod, table.names[at])
 
     def prepare(key: str, by_domain: dict[str, Matches]) -> DomainCheck:
-        def explain(_node_name: str, value: str | None) -> Reason:
+        def explain(_node_name: str, value: str | None) -> str:
             matches = by_domain[value or ""]
             name = f"{table.visible_name(matches.example) or 'a pod'} on {matches.node}"
             more = f" and {matches.number - 1} more" if matches.number > 1 else ""
-            return Reason(Cause.REPELLED, "", f"conflicts with the anti-affinity (same {key}) of {name}{more}")
+            return f"conflicts with the anti-affinity (same {key}) of {name}{more}"
 
-        return DomainCheck(key, by_domain.keys(), explain)
+        return DomainCheck(key, by_domain.keys(), Cause.REPELLED, None, "", explain)
 
     return [prepare(key, by_domain) for key, by_domain in by_key.items() if by_domain]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fairlead.model.nodes import NodeTable, PodRequest, Term
 from fairlead.scheduling import selectors
-from fairlead.scheduling.reasons import Cause, DomainCheck, Reason
+from fairlead.scheduling.reasons import Cause, DomainCheck
 from fairlead.scheduling.selectors import (
     PodSelector,
     Selector,
@@ -50,13 +50,12 @@ def _prepare(constraint: SpreadConstraint, counts: Mapping[str | None, int], tab
     if not enough:
         why = f"only {len(counts)} of {constraint.min_domains} required domains exist"
 
-    def explain(node_name: str, value: str | None) -> Reason:
+    def explain(node_name: str, value: str | None) -> str:
         if value is None:
-            message = f"must be spread across {key}; {node_name} has no such label"
-            return Reason(Cause.SPREAD_LABEL, "", message, lasts=True)
-        return Reason(Cause.SPREAD, "", f"{spread}; {value} would have {counts.get(value, 0) + own}, and {why}")
+            return f"must be spread across {key}; {node_name} has no such label"
+        return f"{spread}; {value} would have {counts.get(value, 0) + own}, and {why}"
 
-    return DomainCheck(key, excluded, explain, required=True)
+    return DomainCheck(key, excluded, Cause.SPREAD, Cause.SPREAD_LABEL, "", explain)
 
 
 def _read_constraint(raw: Term, pod_request: PodRequest) -> SpreadConstraint:
