@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.adapters.local import id_table
-from fairlead.adapters.local.id_table import BLOCK, COUNTER, END_ID, FIRST_ID, IdTable
+from fairlead.adapters.local.id_table import BLOCK, CONTAINER_IDS, COUNTER, IDS, IdTable, find_ids
 from fairlead.adapters.local.specs import Spec
 from fairlead.errors import FairleadError, StartFailed, Unavailable
 from tests.adapters.local.making import make_launch_spec, this_machine
@@ -66,7 +66,7 @@ def test_user_ids_are_never_given_twice(open_table: Callable[..., IdTable]) -> N
         table = open_table(data)
         taken += [table.take_user() for _ in range(BLOCK + 1)]
     assert len(set(taken)) == len(taken)
-    assert FIRST_ID <= min(taken) < max(taken) < END_ID
+    assert {min(taken), max(taken)} <= set(IDS[: len(taken) * BLOCK])
 
 
 def test_servers_that_start_runs_at_the_same_time_share_no_id(tmp_path: Path) -> None:
@@ -89,18 +89,38 @@ def test_data_folder_on_another_machine_reuses_no_user_id(open_table: Callable[.
 
 def test_table_without_free_ids_starts_no_run(open_table: Callable[..., IdTable], tmp_path: Path) -> None:
     table = open_table()
-    (tmp_path / "data" / COUNTER).write_text(str(END_ID - 1))
-    assert table.take_user() == END_ID - 1
+    (tmp_path / "data" / COUNTER).write_text(str(IDS[-1]))
+    assert table.take_user() == IDS[-1]
     with pytest.raises(StartFailed, match="all user IDs"):
         table.take_user()
+
+
+@pytest.mark.parametrize(
+    ("mapped", "expected"),
+    [
+        ("0 0 4294967295\n", IDS),
+        ("0 1000000 1000000000\n", CONTAINER_IDS),
+        ("0 1000 1\n1 100000 999999\n1000000 2000000 999000000\n", CONTAINER_IDS),
+        ("0 1000 1\n1 100000 65536\n", None),
+    ],
+)
+def test_ids_for_runs_exist_in_the_container_of_the_server(tmp_path: Path, mapped: str, expected: range | None) -> None:
+    users, groups = tmp_path / "uid_map", tmp_path / "gid_map"
+    groups.write_text("0 0 4294967295\n")
+    users.write_text(mapped)
+    if expected is None:
+        with pytest.raises(FairleadError, match="this container has no user IDs from 1000000 to 999999999 for runs"):
+            find_ids((str(users), str(groups)))
+    else:
+        assert find_ids((str(users), str(groups))) == expected
 
 
 def test_subordinate_ids_of_users_are_skipped(
     open_table: Callable[..., IdTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ranges = [range(FIRST_ID + 10, FIRST_ID + 1000), range(100_000, 165_536)]
+    ranges = [range(IDS[10], IDS[1000]), range(100_000, 165_536)]
     monkeypatch.setattr(id_table, "_read_subordinate", lambda _file: ranges)
-    assert open_table().take_user() == FIRST_ID + 1000
+    assert open_table().take_user() == IDS[1000]
 
 
 def test_subordinate_id_files_are_read(tmp_path: Path) -> None:
@@ -112,12 +132,12 @@ def test_subordinate_id_files_are_read(tmp_path: Path) -> None:
 def test_groups_of_projects_stay_and_never_collide(
     open_table: Callable[..., IdTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(id_table, "END_ID", FIRST_ID + 200)  # so that most first choices are taken
+    monkeypatch.setattr(id_table, "IDS", IDS[:200])  # so that most first choices are taken
     table = open_table()
     wanted = [(f"project-{number}", gid) for number in range(80) for gid in (0, 1000)]
     groups = {key: table.find_group(*key) for key in wanted}
     assert len(set(groups.values())) == len(wanted)
-    assert FIRST_ID <= min(groups.values()) < max(groups.values()) < FIRST_ID + 200
+    assert set(groups.values()) <= set(IDS[:200])
     after = open_table("another")
     assert {key: after.find_group(*key) for key in reversed(wanted)} == groups
 
@@ -133,7 +153,7 @@ def test_locked_table_delays_the_start_and_a_broken_one_stops_the_server(
     table, other = open_table(), open_table("other")
     with other._changing(), pytest.raises(Unavailable, match="the table of user IDs of runs: database is locked"):
         table.take_user()
-    assert table.take_user() >= FIRST_ID
+    assert table.take_user() in IDS
     (tmp_path / "ids" / "ids.db").write_text("no table " * 100)
     with pytest.raises(FairleadError, match=r"cannot write .*ids\.db"):
         open_table()

@@ -15,7 +15,8 @@ from fairlead.errors import FairleadError, StartFailed, Unavailable
 DEFAULT_FILE = Path("/var/lib/fairlead-ids/ids.db")
 # Above the ranges of system-wide directories (sssd), subordinate IDs, Kubernetes, LXD and systemd-nspawn, and below the
 # IDs that systemd reserves for foreign images.
-FIRST_ID, END_ID = 2_000_200_000, 2_147_352_576
+IDS = range(2_000_200_000, 2_147_352_576)
+CONTAINER_IDS = range(1_000_000, 1_000_000_000)  # a container of LXD has only a billion IDs, but they are its own
 BLOCK = 100  # user IDs that a server reserves at once, because each reservation waits for the disk
 TIMEOUT_SECONDS = 10
 COUNTER = "next-user-id"  # in the data folder, which may be moved to a machine with another table
@@ -32,6 +33,7 @@ class IdTable:
 
     def __init__(self, file: Path, data: Path) -> None:
         self.file, self.counter = file, data / COUNTER
+        self._ids = find_ids()
         self._block = iter(range(0))
         self._groups: dict[tuple[str, int], int] = {}
         try:
@@ -59,15 +61,17 @@ class IdTable:
         key = (project_id, gid)
         if key not in self._groups:
             with self._changing() as connection:
-                self._groups[key] = _load_group(connection, *key)
+                self._groups[key] = _load_group(connection, self._ids, *key)
         return self._groups[key]
 
     def _reserve_users(self) -> range:
         with self._changing() as connection:
             row = connection.execute("SELECT next FROM users").fetchone()
-            block = _skip_subordinate(range(max(FIRST_ID, row[0] if row else 0, self._read_counter()), END_ID))
+            block = _skip_subordinate(
+                range(max(self._ids.start, row[0] if row else 0, self._read_counter()), self._ids.stop)
+            )
             if not block:
-                raise StartFailed(f"all user IDs from {FIRST_ID} to {END_ID - 1} on this machine have been used")
+                raise StartFailed(f"all user IDs up to {self._ids[-1]} on this machine have been used")
             connection.execute("DELETE FROM users")
             connection.execute("INSERT INTO users VALUES (?)", (block.stop,))
             self._write_counter(block.stop)
@@ -101,7 +105,21 @@ class IdTable:
             raise Unavailable(f"cannot use {self.file}, the table of user IDs of runs: {error}") from error
 
 
-def _load_group(connection: sqlite3.Connection, project_id: str, gid: int) -> int:
+def find_ids(maps: tuple[str, str] = ("/proc/self/uid_map", "/proc/self/gid_map")) -> range:
+    """Return the IDs for runs that exist here: a server in a user namespace, as in a container, has only some."""
+    mapped = [[range(start, start + count) for start, _, count in _read_numbers(file)] for file in maps]
+    for ids in (IDS, CONTAINER_IDS):
+        if all(any(ids.start in each and ids[-1] in each for each in ranges) for ranges in mapped):
+            return ids
+    message = f"this container has no user IDs from {CONTAINER_IDS.start} to {CONTAINER_IDS[-1]} for runs"
+    raise FairleadError(message, "start the server as another user than root, or map these IDs to the container")
+
+
+def _read_numbers(file: str) -> list[list[int]]:
+    return [[int(word) for word in line.split()] for line in Path(file).read_text("ascii").splitlines()]
+
+
+def _load_group(connection: sqlite3.Connection, ids: range, project_id: str, gid: int) -> int:
     """Return the group ID of a project's group, after storing it if it is new."""
     row = connection.execute("SELECT id FROM groups WHERE project_id = ? AND gid = ?", (project_id, gid)).fetchone()
     if row is not None:
@@ -110,21 +128,21 @@ def _load_group(connection: sqlite3.Connection, project_id: str, gid: int) -> in
     # group. The table prevents two groups from getting the same ID.
     digest = hashlib.sha256(f"{project_id}/{gid}".encode()).digest()
     first, subordinate = int.from_bytes(digest[:8]), _read_subordinate("/etc/subgid")
-    for offset in range(END_ID - FIRST_ID):
-        number = FIRST_ID + (first + offset) % (END_ID - FIRST_ID)
+    for offset in range(len(ids)):
+        number = ids[(first + offset) % len(ids)]
         taken = connection.execute("SELECT 1 FROM groups WHERE id = ?", (number,)).fetchone()
-        if taken is None and not any(number in ids for ids in subordinate):
+        if taken is None and not any(number in each for each in subordinate):
             connection.execute("INSERT INTO groups VALUES (?, ?, ?)", (number, project_id, gid))
             return number
-    raise StartFailed(f"all group IDs from {FIRST_ID} to {END_ID - 1} on this machine have been used")
+    raise StartFailed(f"all group IDs up to {ids[-1]} on this machine have been used")
 
 
 def _skip_subordinate(free: range) -> range:
     """Return the first block of free IDs that are not subordinate IDs of a user."""
     start = free.start
-    for ids in sorted(_read_subordinate("/etc/subuid"), key=lambda ids: ids.start):
-        if start + BLOCK > ids.start and start < ids.stop:
-            start = ids.stop
+    for each in sorted(_read_subordinate("/etc/subuid"), key=lambda each: each.start):
+        if start + BLOCK > each.start and start < each.stop:
+            start = each.stop
     return range(start, min(start + BLOCK, free.stop))
 
 
