@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local.allocation import find_runtime
-from fairlead.adapters.local.cgroups import Cgroup
+from fairlead.adapters.local.cgroups import Cgroup, Hierarchies
 from fairlead.adapters.local.specs import STATE, Spec, UserMapping, read_json
 from fairlead.model.runs import Observation, Phase
 from tests.adapters.local.making import this_machine
@@ -147,6 +147,12 @@ def test_peak_between_two_samples_is_recorded(bench: LocalBench) -> None:
 
 def test_number_of_processes_is_limited(bench: LocalBench) -> None:
     assert MAX_PROCESSES - 10 < read_value(run_until_end(bench, FORKS)) < MAX_PROCESSES
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run its own user")
+def test_number_of_processes_is_limited_without_cgroups(bench: LocalBench) -> None:
+    bench.executor.machine = replace(bench.machine, cgroups=Hierarchies())
+    assert MAX_PROCESSES - 10 < read_value(run_until_end(bench, FORKS)) <= MAX_PROCESSES
 
 
 @pytest.mark.skipif(len(this_machine().cpus) < 2, reason="NOT TESTED: this machine has a single core")

@@ -93,21 +93,24 @@ def test_path_of_the_machine_in_a_container_is_the_mounted_folder(tree: CgroupTr
 
 
 def test_limits_are_written(tree: CgroupTree) -> None:
-    group = make_group(
-        tree, memory=64 << 20, cpu=500, cpus=[0, 2], max_processes=99, amounts={"cpu": 2 * 10**9}, serves=False
-    )
+    group = make_group(tree, memory=64 << 20, cpu=500, cpus=[0, 2], max_processes=99)
     values = {name: read(group, name) for name in ("memory.max", "memory.swap.max", "memory.oom.group")}
     assert values == {"memory.max": str(64 << 20), "memory.swap.max": "0", "memory.oom.group": "1"}
-    assert [read(group, name) for name in ("cpu.max", "cpu.weight", "cpuset.cpus", "pids.max")] == [
-        *("50000 100000", "66", "0,2", "99")
-    ]
+    assert [read(group, name) for name in ("cpu.max", "cpuset.cpus", "pids.max")] == ["50000 100000", "0,2", "99"]
+
+
+def test_only_runs_with_a_cpu_limit_have_a_cpu_group() -> None:
+    """A cpu group delays the start of a run on a busy machine."""
+    hierarchies = Hierarchies((Hierarchy(1, "/cpu", ("cpu",)), Hierarchy(1, "/pids", ("pids",))))
+    assert set(hierarchies.folders_of(Path("/data/runs/r1"))) == {"cpu", "pids"}
+    assert set(hierarchies.folders_of(Path("/data/runs/r1"), limits_cpu=False)) == {"pids"}
 
 
 def test_run_without_limits_is_limited_only_in_processes(tree: CgroupTree) -> None:
     group = make_group(tree, serves=True)
-    names = ("memory.max", "memory.swap.max", "cpu.max", "cpuset.cpus", "pids.max", "cpu.weight", "memory.oom.group")
+    names = ("memory.max", "memory.swap.max", "cpu.max", "cpuset.cpus", "pids.max", "memory.oom.group")
     # A served run is restarted by its init process, which the kernel must not kill with it.
-    assert [read(group, name) for name in names] == ["max", "max", "max 100000", "", "4096", "33", "0"]
+    assert [read(group, name) for name in names] == ["max", "max", "max 100000", "", "4096", "0"]
 
 
 def test_usage_is_read_from_the_group(tree: CgroupTree) -> None:

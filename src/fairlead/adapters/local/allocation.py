@@ -120,7 +120,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
         disk_folders=[str(folder / "home"), str(folder / TEMPORARY)],
         cpu=None if "cpu" not in limits else -(-Quantity.parse(limits["cpu"]).nanos // (NANOS // 1000)),
         max_processes=machine.max_processes,
-        cgroup=machine.cgroups.folders_of(folder),
+        cgroup=machine.cgroups.folders_of(folder, limits_cpu="cpu" in limits),
         cpus=list(allocation.cpus),
         devices=list(allocation.devices),
         deadline=deadline,

@@ -350,7 +350,6 @@ class Supervisor:
         outcome, status = self._describe_exit(), self.process_exit.status
         serve_state.record_exit(outcome["reason"], outcome["message"] or describe_exit(0), time.monotonic())
         self.process_exit, self.oom_kills = ProcessExit(status), processes.count_oom_kills()
-        self.process.cgroup.reset_ooms()
         remove_socket(self.spec, self.folder)
         self._log_event(serve_state.message)
         self._write_state(serve_state.phase)
@@ -366,6 +365,7 @@ class Supervisor:
             self.process_exit, self.alive = ProcessExit(), True
             self.log_offset = (self.folder / LOG).stat().st_size
             serve_state.record_restart(now)
+            self.process.cgroup.reset_ooms()
             self.process.restart()
             self._write_state(serve_state.phase)
         elif self.started and self.alive and serve_state.probe(now):
