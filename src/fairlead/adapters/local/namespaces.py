@@ -93,8 +93,7 @@ class _RootBuilder:
 
     def __init__(self, spec: Spec, root: str, secrets: dict[str, str]) -> None:
         self.spec, self.root, self.secrets = spec, root, secrets
-        self.tmpfs_paths: set[str] = set()  # mounted as tmpfs by this class, so that entries can be added
-        self.tmpfs_devices: set[int] = set()
+        self.tmpfs_paths: dict[str, int] = {}  # mounted as tmpfs by this class to add entries, with their devices
         self.mounted: list[str] = []  # targets of volume mounts
 
     def build(self) -> None:
@@ -120,6 +119,11 @@ class _RootBuilder:
         for path in self.spec.revealed:
             if path.startswith(PREFIXES_OF_TEMPORARY_FILES) and not os.path.lexists(self.root + path):
                 self._bind_read_only(path)
+        for path, device in self.tmpfs_paths.items():
+            with contextlib.suppress(FileNotFoundError):
+                # A volume may cover this path now. The owner is the run's user if the server is not root.
+                if os.stat(self.root + path).st_dev == device:
+                    _remount_read_only(self.root + path)
 
     def _make_devices(self) -> None:
         """Replace /dev with a folder that has only the devices of the run, and terminals of its own."""
@@ -161,8 +165,7 @@ class _RootBuilder:
         if path not in self.tmpfs_paths and os.path.isdir(self.root + path):
             # The tmpfs is small, because it contains only mount points and links.
             mount("tmpfs", self.root + path.rstrip("/"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
-            self.tmpfs_paths.add(path)
-            self.tmpfs_devices.add(os.stat(self.root + path).st_dev)
+            self.tmpfs_paths[path] = os.stat(self.root + path).st_dev
 
     def _expose(self, path: str) -> None:
         """Make a path readable for the run, even if it is in a hidden folder, or other users cannot access a parent."""
@@ -224,7 +227,7 @@ class _RootBuilder:
         parent = os.path.dirname(target)
         self._make_folder(parent)
         # A folder can be created only on a tmpfs in this root; elsewhere it would appear on the machine.
-        if os.stat(self.root + parent).st_dev not in self.tmpfs_devices:
+        if os.stat(self.root + parent).st_dev not in self.tmpfs_paths.values():
             self._make_extensible(parent)
         os.mkdir(self.root + target)
 
