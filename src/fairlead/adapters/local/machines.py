@@ -132,7 +132,9 @@ def _find_boundaries(isolation_error: str | None, abi: int, *, is_root: bool) ->
         yield Protection("shared_memory", "", f"/dev/shm is shared: {reason}")
         sockets = "Unix sockets in files are shared" if abi else "files that all users can read are shared"
         yield Protection("files", "Landlock" if abi else own_users, f"{sockets}: {reason}")
-        yield Protection("processes", own_users or scoped, f"a run sees all processes: {reason}")
+        yield Protection(
+            "processes", own_users or scoped, f"a run sees all processes and can slow down those of its user: {reason}"
+        )
     yield Protection("users", own_users, "" if own_users else "the server does not run as root")
     # Without Landlock's scopes, runs in the machine's network can also connect to abstract Unix sockets.
     yield Protection("network", scoped, ports if scoped else f"{ports}, abstract Unix sockets too")
