@@ -359,7 +359,7 @@ def _check_sockets(settings: Settings, sockets: list[socket.socket]) -> None:
 def _open_executor(settings: Settings) -> LocalExecutor | None:
     if not settings.execute:
         return None
-    runtime = find_runtime(settings.python, os.environ)
+    runtime = find_runtime(settings.python, os.environ, settings.readable_paths)
     machine = find_machine(settings.data, settings.capacity, settings.max_processes)
     return LocalExecutor(settings.data, machine, runtime, settings.id_table)
 

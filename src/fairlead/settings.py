@@ -31,7 +31,7 @@ OTHER_VARIABLES = (
 )
 SHOWN_VALUES = (  # settings whose invalid values may be shown, because they are not secret
     *("host", "port", "auth", "log_level", "admins", "capacity", "max_processes", "python", "idle_seconds", "execute"),
-    *("max_connections", "trusted_proxies"),
+    *("readable_paths", "max_connections", "trusted_proxies"),
     *("keep_runs_days", "keep_logs_days", "keep_objects_minutes"),
 )
 CAPACITY = {"cpu": parse_cpu, "mem": parse_bytes, "disk": parse_bytes, "gpu": parse_count, "runs": parse_count}
@@ -101,6 +101,11 @@ class Settings(BaseSettings):
         Path("/var/lib/fairlead-ids/ids.db"),
         description="the table of user and group IDs of runs, shared by all servers that run as root on this machine",
     )
+    readable_paths: Annotated[tuple[Path, ...], NoDecode] = Field(
+        (),
+        description="files and folders in hidden folders, such as the home folder, that runs on this machine may read, "
+        "separated by commas",
+    )
     keep_runs_days: float = Field(90, gt=0, description="days after which a run that has ended is deleted")
     keep_logs_days: float = Field(30, gt=0, description="days after which a run's log and files are deleted")
     keep_objects_minutes: float = Field(
@@ -138,6 +143,17 @@ class Settings(BaseSettings):
                 hint = "write an IP address or a network, such as 10.0.0.5 or 10.0.0.0/24"
                 raise ValueError(f"invalid address {short_repr(proxy)}: {hint}") from None
         return value
+
+    @field_validator("readable_paths", mode="before")
+    @classmethod
+    def _read_paths(cls, value: object) -> object:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, (list, tuple)):
+            raise ValueError("write paths separated by commas, such as /home/ada/data")
+        paths = [Path(str(part).strip()) for part in parts if str(part).strip()]
+        if missing := [str(path) for path in paths if not path.is_absolute() or not path.exists()]:
+            raise ValueError(f"{short_repr(missing[0])} does not exist: write absolute paths, such as /home/ada/data")
+        return tuple(paths)
 
     @field_validator("served_host")
     @classmethod

@@ -27,6 +27,7 @@ DEFAULTS = {
     "data": "~/.local/share/fairlead",
     "admins": "none",
     "trusted_proxies": "none",
+    "readable_paths": "none",
     "capacity": "the whole machine",
     "python": "the server's",
 }

@@ -1,12 +1,16 @@
 """Folders that each run has for itself: temporary files, shared memory, devices; and the network of a run."""
 
+import errno
 import os
 import socket
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from fairlead.adapters.local.allocation import find_runtime
+from fairlead.adapters.local.executor import LocalExecutor
 from fairlead.adapters.local.machines import find_isolation_error
 from fairlead.model.runs import Phase
 from tests.adapters.local.making import make_launch_spec
@@ -102,3 +106,18 @@ def test_run_without_a_network_has_only_its_own_loopback(bench: LocalBench) -> N
         result = bench.until("r1", *ENDED).result
     assert result is not None
     assert result["value"] == [["lo"], "Connection refused"]
+
+
+def test_readable_paths_in_a_hidden_folder_are_visible_and_read_only(bench: LocalBench) -> None:  # noqa: F811
+    data = bench.data / "sets"
+    data.mkdir()
+    (data / "x").write_text("1")
+    bench.executor = LocalExecutor(bench.data, bench.machine, find_runtime(Path(sys.executable), os.environ, [data]))
+    bench.opened.append(bench.executor)
+    body = f"""
+        try:
+            open('{data}/y', 'w')
+        except OSError as error:
+            return os.listdir('{bench.data}'), open('{data}/x').read(), error.errno
+    """
+    assert run_body(bench, body) == [["sets"], "1", errno.EROFS]

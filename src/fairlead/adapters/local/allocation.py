@@ -5,7 +5,7 @@ import json
 import os
 import site
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,13 +64,14 @@ class Runtime:
     python: Path
     paths: tuple[str, ...]
     environment: Mapping[str, str]
+    readable: tuple[str, ...] = ()  # other paths that runs may read
 
     def has(self, module: str) -> bool:
         """Whether a package is installed."""
         return any(os.path.isdir(os.path.join(folder, module)) for folder in self.paths)
 
 
-def find_runtime(python: Path, environment: Mapping[str, str]) -> Runtime:
+def find_runtime(python: Path, environment: Mapping[str, str], readable: Sequence[Path] = ()) -> Runtime:
     """Inspect a Python interpreter. Raises `FairleadError` if it cannot be run."""
     program = "import sys, json; print(json.dumps([sys.prefix, sys.base_prefix, *sys.path]))"
     try:
@@ -82,6 +83,7 @@ def find_runtime(python: Path, environment: Mapping[str, str]) -> Runtime:
         Path(os.path.abspath(python)),  # not resolved: the symbolic link in a virtual environment selects its packages
         tuple(sorted({os.path.realpath(path) for path in paths if path and os.path.exists(path)})),
         environment,
+        tuple(os.path.realpath(path) for path in readable),
     )
 
 
@@ -113,7 +115,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
         isolated=isolated,
         network=_network(launch, allocation, machine),
         mounts=list(_mounts(launch, pod, allocation, machine)),
-        revealed=[*runtime.paths, *_find_dns_configuration()],
+        revealed=[*runtime.paths, *runtime.readable, *_find_dns_configuration()],
         hidden=_hidden_folders(allocation, runtime),
         memory=_round_up(limits.get("memory")),
         disk=_round_up(limits.get("ephemeral-storage")),
