@@ -129,6 +129,7 @@ class SocketHolder:
         self._closed = True
         if self._connection is not None:
             with contextlib.suppress(OSError):
+                self._connection.send(socket_holder.STOPPED)
                 self._connection.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
             self._connection.close()
         if self._process is not None:

@@ -21,6 +21,7 @@ ANSWER_SECONDS = 5.0
 # The pause between checks for active runs. Within the first pause, a new server receives the sockets in any case.
 CHECK_SECONDS = 0.5
 MAX_SOCKETS, MAX_BYTES = 16, 1024
+STOPPED = b"stopped"  # from a server that was not killed
 
 
 class HandoverError(Exception):
@@ -47,8 +48,9 @@ def hold(unix_socket: socket.socket, server: socket.socket | None, listeners: li
         readable, *_ = select.select(
             [unix_socket, *([server] if server else [])], [], [], None if server else CHECK_SECONDS
         )
-        if server in readable:  # a server sends nothing after the handover, so it has ended
-            assert server is not None
+        if server is not None and server in readable:  # the server has ended
+            if server.recv(MAX_BYTES) != STOPPED:
+                _reset_pending(listeners)
             server.close()
             server, active_runs = None, None
         if unix_socket in readable and (connection := _accept(unix_socket, listeners, key)) is not None:
@@ -107,6 +109,15 @@ def _accept(unix_socket: socket.socket, listeners: list[socket.socket], key: byt
         return None
     connection.settimeout(None)
     return connection
+
+
+def _reset_pending(listeners: Sequence[socket.socket]) -> None:
+    """Reset the connections that a killed server did not accept, like those that it did, so that clients try again."""
+    # Such a client believed that a server was running. It would now wait, and perhaps no other client starts a server.
+    for listener in listeners:
+        with contextlib.suppress(OSError):
+            while select.select([listener], [], [], 0)[0]:
+                listener.accept()[0].close()
 
 
 def _read_greeting(message: bytes) -> bytes:

@@ -27,14 +27,17 @@ print(project.api.url, run.state, run.logs(), end="")
 KILL = """
 import json, os, signal, threading, time
 import fairlead
-from pathlib import Path
+from fairlead.sdk import starting
 project = fairlead.project("x")
+data = starting.find_data(os.environ)
 run = project.function("long", command=["sleep", "300"]).run()
 while run.refresh().state != "running":
     time.sleep(0.01)
 waiting = threading.Thread(target=lambda: run.wait(60, progress=False))
 waiting.start()
-os.kill(json.loads(Path(os.environ["FAIRLEAD_DATA"], "server.json").read_text())["pid"], signal.SIGKILL)
+os.kill(json.loads((data / "server.json").read_text())["pid"], signal.SIGKILL)
+while starting.find_running(data) is not None:
+    time.sleep(0.001)
 print(project.api.get("/me")["user"])
 project.get_run(run.id).stop()
 waiting.join()

@@ -39,6 +39,21 @@ def holder(listener: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         thread.join()  # ends because neither a server nor a run remains
 
 
+@pytest.mark.parametrize("message", [b"", socket_holder.STOPPED])
+def test_only_a_killed_servers_pending_connections_are_reset(
+    holder: str, listener: socket.socket, message: bytes
+) -> None:
+    with socket.create_connection(listener.getsockname()) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        client.settimeout(0.3)
+        with connect(holder) as server:
+            socket_holder.close_all(socket_holder.receive_sockets(server, KEY))
+            if message:
+                server.send(message)
+        with pytest.raises(TimeoutError if message else ConnectionResetError):
+            client.recv(1)
+
+
 @contextlib.contextmanager
 def connect(address: str) -> Iterator[socket.socket]:
     """Connect to the holder."""

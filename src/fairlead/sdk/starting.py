@@ -57,9 +57,10 @@ def start_server(data: Path) -> tuple[str, str]:
         # Another process may be starting a server. Waiting here until it is ready lets both use the same server.
         fcntl.flock(lock, fcntl.LOCK_EX)
         until = time.monotonic() + START_SECONDS
-        while (running := find_running(data)) is None and _is_locked(data) and time.monotonic() < until:
-            time.sleep(0.02)  # a server is shutting down, or was started by another program and is not ready yet
-        return running or _start(data)
+        # A server that is shutting down or not ready yet has no server.json. It keeps the folder locked.
+        while not (data / "server.json").exists() and _is_locked(data) and time.monotonic() < until:
+            time.sleep(0.02)
+        return find_running(data) or _start(data)
 
 
 def _start(data: Path) -> tuple[str, str]:
