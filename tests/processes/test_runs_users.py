@@ -11,6 +11,7 @@ import pytest
 
 from fairlead.errors import RequestRejected
 from fairlead.model.isolation import PROTECTION_NAMES
+from fairlead.sdk import server_identity
 from fairlead.sdk.runs import Run
 from tests.architecture.modules import ROOT
 from tests.processes import execution
@@ -69,6 +70,12 @@ def bare_root(launcher: Launcher) -> Iterator[Platform]:
     yield from open_platform_as(
         launcher, ("env", f"FAIRLEAD_PYTHON={PYTHON}", sys.executable, *PROGRAM_WITHOUT_NAMESPACES), 0
     )
+
+
+@pytest.fixture(autouse=True)
+def accept_server_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the client, which is root, send its token to the server of an ordinary user."""
+    monkeypatch.setenv(server_identity.SERVER_USER, str(USER_ID))
 
 
 @pytest.fixture(params=["user", "bare_user", "bare_root"])

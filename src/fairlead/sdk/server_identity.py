@@ -57,7 +57,7 @@ def check_owner(host: str, port: int, data: Path | None, environment: Mapping[st
 
 def _is_accepted(uid: int, data: Path | None, environment: Mapping[str, str]) -> bool:
     if expected := environment.get(SERVER_USER):
-        return uid == _find_uid(expected)
+        return uid in (ROOT, _find_uid(expected))  # root can take over the address of any user
     if uid in (ROOT, os.getuid()):
         return True
     # The user who owns the data folder started the local server. Other servers are often started by system accounts.
