@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+import structlog
 from httpx2 import Response
 
 from fairlead.adapters.database.stores import DatabaseStore
@@ -18,7 +19,7 @@ from tests.server.samples import INVALID_REDIRECTS
 from tests.server.sites import COOKIE, URL, Site, open_site, problem_of
 
 LOGIN_COOKIE = "fairlead_login"
-HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Site": "none"}
 
 
 @dataclass
@@ -280,14 +281,17 @@ def test_sign_in_methods_are_public(browser: Browser, site: Site, sqlite_store: 
 
 
 def error_message(response: Response) -> str:
-    """The error from a failed sign-in, as passed to the web UI."""
-    assert response.status_code == 303, response.text
-    parts = urlsplit(response.headers["location"])
-    assert (parts.scheme, parts.netloc, parts.path) == ("", "", "/sign-in")
+    """The reason for a failed sign-in, which is in the log. The web UI receives only a code."""
+    assert response.status_code == 303
+    path, _, code = response.headers["location"].partition("?failed=")
+    assert path == "/sign-in"
+    assert code in ("link", "issuer", "limit", "unavailable", "method", "path")
+    entries = structlog.get_config()["processors"][0].entries
+    request_id = response.headers["x-request-id"]
+    (reason,) = [line["reason"] for line in entries if line.get("request_id") == request_id and "reason" in line]
+    assert len(reason) <= 300
     assert COOKIE not in cookies_in(response)
-    (message,) = parse_qs(parts.query, strict_parsing=True).pop("failed")
-    assert 0 < len(message) <= 300
-    return message
+    return str(reason)
 
 
 def cookies_in(response: Response) -> dict[str, Morsel[str]]:

@@ -16,6 +16,20 @@ NAMED = {"name": "one", "description": "before"}
 OWN_PAGE = {"Origin": URL, "Sec-Fetch-Site": "same-origin"}
 
 
+CROSS_SITE_HEADERS: tuple[dict[str, str], ...] = (
+    {},
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://fairlead.test.evil.example"},
+    {"Origin": "http://fairlead.test:8080"},
+    {"Origin": "https://fairlead.test"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
+    {"Sec-Fetch-Site": "cross-site", "Origin": URL},
+)
+
+
 # Signing in
 
 
@@ -62,6 +76,67 @@ def test_sign_in_link_works_once(site: Site) -> None:
         assert "set-cookie" not in response.headers
 
 
+# Sign-in links in browsers
+
+HTML = {"Accept": "text/html"}
+FROM_TERMINAL = {**HTML, "Sec-Fetch-Site": "none"}
+
+
+def test_link_for_another_user_asks_before_it_replaces_the_session(site: Site) -> None:
+    session = cookie_in(site.request("POST", "/sessions", {"token": site.token_of("bob")}, token=None)).value
+    cookie = {"Cookie": f"{COOKIE}={session}"}
+    code = site.create_login_code()
+    page = site.request("GET", f"/login?code={code}&next=/policies", token=None, headers=FROM_TERMINAL | cookie)
+    assert (page.status_code, page.headers["referrer-policy"]) == (200, "same-origin")
+    assert "You are signed in as bob. This link signs this browser in as ann." in page.text
+    assert "set-cookie" not in page.headers
+    assert site.get("/me", token=None, headers=cookie)["user"] == "bob"
+    form = f"code={code}&next=%2Fpolicies".encode()
+    headers = {"Origin": URL, "Content-Type": "application/x-www-form-urlencoded"}
+    response = site.request("POST", "/login", form, token=None, headers=headers | cookie)
+    assert (response.status_code, response.headers["location"]) == (303, "/policies")
+    replaced = {"Cookie": f"{COOKIE}={cookie_in(response).value}"}
+    assert site.get("/me", token=None, headers=replaced)["user"] == "ann"
+    problem_of(site.request("POST", "/login", form, token=None, headers=headers), 401)
+
+
+@pytest.mark.parametrize("session", ["none", "own", "ended"])
+def test_link_signs_in_without_a_question_if_no_other_user_is_signed_in(site: Site, session: str) -> None:
+    cookie = {"own": cookie_in(sign_in(site)).value, "ended": "fl_ended"}.get(session)
+    headers = FROM_TERMINAL | ({} if cookie is None else {"Cookie": f"{COOKIE}={cookie}"})
+    response = site.request("GET", f"/login?code={site.create_login_code()}", token=None, headers=headers)
+    assert (response.status_code, response.headers["location"]) == (303, "/")
+
+
+@pytest.mark.parametrize("origin", ["cross-site", "same-site"])
+def test_link_from_another_site_is_opened_again_with_the_session_cookie(site: Site, origin: str) -> None:
+    code = site.create_login_code()
+    headers = HTML | {"Sec-Fetch-Site": origin}
+    response = site.request("GET", f"/login?code={code}&next=/a", token=None, headers=headers)
+    assert f'content="0;url=/login?code={code}&amp;next=%2Fa"' in response.text
+    assert "set-cookie" not in response.headers
+
+
+def test_link_in_a_browser_that_sends_no_site_always_asks(site: Site) -> None:
+    response = site.request("GET", f"/login?code={site.create_login_code()}", token=None, headers=HTML)
+    assert response.status_code == 200
+    assert "This link signs this browser in as ann." in response.text
+    assert "set-cookie" not in response.headers
+
+
+@pytest.mark.parametrize("headers", CROSS_SITE_HEADERS)
+def test_confirmation_must_come_from_our_own_page(common_site: Site, headers: dict[str, str]) -> None:
+    form = f"code={common_site.create_login_code()}".encode()
+    problem_of(common_site.request("POST", "/login", form, token=None, headers=headers), 403)
+
+
+def test_markup_in_a_user_name_is_escaped(site: Site) -> None:
+    token = site.post("/tokens", {"name": "one", "user": "<b>x</b>"})["token"]
+    response = site.request("GET", f"/login?code={token}", token=None, headers=HTML)
+    assert "&lt;b&gt;x&lt;/b&gt;" in response.text
+    assert "<b>" not in response.text
+
+
 def test_code_of_a_link_is_not_a_token(site: Site) -> None:
     code = site.create_login_code()
     problem_of(site.request("GET", "/me", token=code), 401)
@@ -72,20 +147,6 @@ def test_only_the_first_of_two_requests_with_a_link_signs_in(site: Site) -> None
     code = site.create_login_code()
     responses = [site.request("GET", f"/login?code={code}", token=None) for _ in range(2)]
     assert [response.status_code for response in responses] == [303, 401]
-
-
-CROSS_SITE_HEADERS: tuple[dict[str, str], ...] = (
-    {},
-    {"Origin": "https://evil.example"},
-    {"Origin": "null"},
-    {"Origin": "http://fairlead.test.evil.example"},
-    {"Origin": "http://fairlead.test:8080"},
-    {"Origin": "https://fairlead.test"},
-    {"Sec-Fetch-Site": "cross-site"},
-    {"Sec-Fetch-Site": "same-site"},
-    {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
-    {"Sec-Fetch-Site": "cross-site", "Origin": URL},
-)
 
 
 def test_change_with_a_cookie_must_come_from_our_own_page(

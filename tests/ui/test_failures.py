@@ -156,7 +156,10 @@ def test_markup_in_an_address_is_shown_and_not_executed(
     expect(page.get_by_role("alert")).to_contain_text("<img src=x")
     anonymous = browsing.open(site, token=None)
     anonymous.goto(f"/sign-in?failed={quote(MARKUP)}")
-    expect(anonymous.get_by_text(MARKUP)).to_be_visible()
+    expect(anonymous.get_by_role("button", name="Sign in")).to_be_visible()
+    expect(anonymous.get_by_text(MARKUP)).to_have_count(0)
+    anonymous.goto("/sign-in?failed=link")
+    expect(anonymous.get_by_role("alert")).to_contain_text("has already been used")
     assert anonymous.evaluate("window.broken") is page.evaluate("window.broken") is None
 
 

@@ -163,12 +163,12 @@ def _read_bearer(request: Request) -> str | None:
         return token.strip()
     session = session_cookie(request.app.state.url).read(request.scope)
     if session is not None and request.method not in SAFE_METHODS:
-        _reject_cross_site(request)
+        reject_cross_site(request)
     return session
 
 
-def _reject_cross_site(request: Request) -> None:
-    # CSRF protection: browsers also send the cookie with requests from other sites.
+def reject_cross_site(request: Request) -> None:
+    """Raise `Problem` for a request from another site's page (CSRF protection)."""
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     # The request's host, and the public URL, which differs if a proxy terminates TLS.

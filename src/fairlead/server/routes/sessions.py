@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 import msgspec
 import structlog
@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 import fairlead
-from fairlead.errors import FairleadError, Unauthenticated, Unreadable
+from fairlead.errors import FairleadError, NotFound, TooManyRequests, Unauthenticated, Unavailable, Unreadable
 from fairlead.model.parsing import StrictModel, field_error, parse_text, short_repr
 from fairlead.model.project_objects import SensitiveModel
 from fairlead.model.resources import Variable
@@ -22,8 +22,17 @@ from fairlead.ports import LoginAttempt
 from fairlead.server.http.cookies import Cookie
 from fairlead.server.http.middleware import is_head
 from fairlead.server.http.parameters import JsonBody
-from fairlead.server.http.request_context import Context, OidcContext, PublicContext, make_response, session_cookie
+from fairlead.server.http.request_context import (
+    Context,
+    OidcContext,
+    PublicContext,
+    RequestContext,
+    make_response,
+    reject_cross_site,
+    session_cookie,
+)
 from fairlead.server.http.routing import make_router, responses
+from fairlead.server.routes.sign_in_pages import render_confirmation, render_reload
 from fairlead.services.access.tokens import SESSION_LIFETIME, AuthorizationResponse, TokenView
 
 LOGIN, LOGIN_OIDC, CALLBACK, SIGN_IN_PAGE = "/login", "/login/oidc", "/login/callback", "/sign-in"
@@ -31,7 +40,9 @@ LOGIN_LIFETIME = timedelta(minutes=10)  # enough time to enter a password and a 
 # State, nonce and verifier, 32 random bytes each in base64url, and the page to open.
 LOGIN_VALUE = re.compile(r"([\w-]{43})\.([\w-]{43})\.([\w-]{43})\.(.*)", re.ASCII)
 MAX_LANDING_LENGTH = 2000  # stored percent-encoded in a cookie, which browsers limit to 4096 bytes
-MAX_REASON_LENGTH = 300  # it becomes part of a URL
+MAX_REASON_LENGTH = 300  # in the log; identity providers choose a part of it
+# Codes in the URL of the sign-in page, in addition to `link` and `issuer`. The page has a text for each.
+FAILURES = ((TooManyRequests, "limit"), (Unavailable, "unavailable"), (NotFound, "method"), (Unreadable, "path"))
 LANDING_HINT = f"use a path on this server, such as /compute-resources, with at most {MAX_LANDING_LENGTH} characters"
 
 router = make_router("sessions", prefix="")
@@ -97,17 +108,42 @@ Landing = Annotated[str, Query(alias="next")]
 
 @router.get(LOGIN, include_in_schema=False)
 async def follow_link(context: PublicContext, code: str = "", landing: Landing = "/") -> Response:
-    """Sign in with a sign-in link."""
-    if is_head(context.request):
+    """Sign in with a sign-in link. Asks first if that could replace the session of another user."""
+    request = context.request
+    if is_head(request):
         return Response(status_code=204)  # link previews send HEAD and must not use up the code
+    try:
+        landing = _check_landing(landing)
+        if _accepts_html(request):
+            # Only sent to TLS and loopback addresses.
+            site = request.headers.get("sec-fetch-site")
+            if site in ("cross-site", "same-site"):
+                return render_reload(LOGIN, code, landing)
+            user = await context.run_in_thread(context.services.tokens.find_user, code)
+            current = await context.run_in_thread(context.services.tokens.find_current_user)
+            # Without the header, the browser may have a session cookie that it did not send.
+            if site is None or current not in (None, user):
+                return render_confirmation(LOGIN, code, landing, user, current)
+    except FairleadError as error:
+        return _explain(error, request, "link")
+    return await _use_link(context, code, landing)
+
+
+@router.post(LOGIN, include_in_schema=False)
+async def confirm_link(context: PublicContext) -> Response:
+    """Sign in with a sign-in link after the user confirmed it."""
+    # Also without a session cookie: another site must not sign this browser in.
+    reject_cross_site(context.request)
+    form = parse_qs((await context.request.body()).decode("utf-8", "replace"))
+    return await _use_link(context, form.get("code", [""])[0], form.get("next", ["/"])[0])
+
+
+async def _use_link(context: RequestContext, code: str, landing: str) -> Response:
     try:
         landing = _check_landing(landing)
         session: TokenView = await context.run_in_thread(context.services.tokens.sign_in, code)
     except FairleadError as error:
-        # Programs get a machine-readable problem, and browsers get a page.
-        if "text/html" not in context.request.headers.get("accept", ""):
-            raise
-        return _explain(error, context.request)
+        return _explain(error, context.request, "link")
     return _with_cookie(RedirectResponse(landing, 303), session, context.request)
 
 
@@ -118,7 +154,7 @@ async def begin_login(context: OidcContext, landing: Landing = "/") -> Response:
         landing = _check_landing(landing)
         attempt, address = await context.run_in_thread(context.services.logins.begin, _callback(context.request))
     except FairleadError as error:
-        return _explain(error, context.request)
+        return _explain(error, context.request, "issuer")
     # The browser stores the login attempt, so the server needs no cleanup, and any server can finish the attempt.
     state = ".".join((attempt.state, attempt.nonce, attempt.verifier, quote(landing, safe="")))
     response = RedirectResponse(address, 303)
@@ -139,7 +175,7 @@ async def finish_login(context: OidcContext) -> Response:
         session: TokenView = await context.run_in_thread(context.services.logins.finish, attempt, back, returned)
         response = _with_cookie(RedirectResponse(landing, 303), session, context.request)
     except FairleadError as error:
-        response = _explain(error, context.request)
+        response = _explain(error, context.request, "issuer")
     # The cookie is deleted even after a failure, because an attempt is valid only once.
     _login_cookie(context.request).delete(response)
     return response
@@ -232,9 +268,20 @@ def _is_local_path(text: str) -> bool:
     return own and len(quote(text, safe="")) <= MAX_LANDING_LENGTH
 
 
-def _explain(error: FairleadError, request: Request) -> Response:
-    """Redirect to the sign-in page with the reason: browsers would show problem+json as plain data."""
+def _accepts_html(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
+
+
+def _explain(error: FairleadError, request: Request, method: str) -> Response:
+    """Redirect to the sign-in page with a code for the reason: browsers would show problem+json as plain data.
+
+    The page shows its own text for each code, so that a link cannot make it show any other text.
+    """
+    # Programs get a machine-readable problem.
+    if method == "link" and not _accepts_html(request):
+        raise error
     reason = f"{error}: {error.hint}" if error.hint else str(error)
     reason = reason if len(reason) <= MAX_REASON_LENGTH else f"{reason[: MAX_REASON_LENGTH - 3]}..."
     log.info("sign-in failed", request_id=request.scope.get("request_id", ""), reason=reason)
-    return RedirectResponse(f"{SIGN_IN_PAGE}?failed={quote(reason, safe='', errors='replace')}", 303)
+    code = next((code for kind, code in FAILURES if isinstance(error, kind)), method)
+    return RedirectResponse(f"{SIGN_IN_PAGE}?failed={code}", 303)

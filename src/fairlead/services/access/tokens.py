@@ -34,6 +34,7 @@ LONG_LIVED_PURPOSES = ("api", "local")
 
 SIGN_IN_AGAIN = "sign in again"
 
+ANONYMOUS = Principal("nobody", via="sign-in")
 # Trusted, because on a new platform no user has a role yet.
 FIRST_RUN_CALL = Call(principal=Principal("fairlead", via="start"), trusted=True)
 
@@ -133,16 +134,28 @@ class Tokens:
             link = self.add(unit, token.user, tuple(token.groups), LINK_NAME, "login", until, created_with=token.id)
             return unit.store_response(link, once=True)
 
-    def sign_in(self, call: Call, credential: str) -> TokenView:
-        """Create a browser session from a sign-in link's code or from a token."""
-        anonymous = replace(call, principal=Principal("nobody", via="sign-in"))
-        # Unauthenticated callers must not be able to lock the configuration, so this is a separate transaction.
+    def find_user(self, call: Call, credential: str) -> str:
+        """The user whom a sign-in link's code or a token would sign in."""
         try:
-            with self.units.reading(anonymous) as unit:
-                user = _find_valid(unit, credential).user
+            with self.units.reading(replace(call, principal=ANONYMOUS)) as unit:
+                return _find_valid(unit, credential).user
         except Unauthenticated:
             self.failures.record(call)
             raise
+
+    def find_current_user(self, call: Call) -> str | None:
+        """The caller's user, or None if the caller is not authenticated."""
+        try:
+            with self.units.reading(call) as unit:
+                return unit.principal.user
+        except Unauthenticated:
+            return None
+
+    def sign_in(self, call: Call, credential: str) -> TokenView:
+        """Create a browser session from a sign-in link's code or from a token."""
+        anonymous = replace(call, principal=ANONYMOUS)
+        # Unauthenticated callers must not be able to lock the configuration, so this is a separate transaction.
+        user = self.find_user(call, credential)
         self._creations.check(user, "new sessions of one user")
         with self.units.changing(anonymous, "organization") as unit:
             _remove_expired(unit)

@@ -1,10 +1,22 @@
 import { Alert, Paper, Stack, Text, Title } from "@mantine/core";
-import { sentence } from "../../format/sentences";
 import { SignInForm } from "./SignInForm";
 import classes from "./SignInPage.module.css";
 
+/** Texts for the codes in `?failed=`. Other values are ignored, so that a link cannot show any other text. */
+const FAILURES = new Map([
+  ["link", "This sign-in link is not valid, has expired or has already been used."],
+  [
+    "issuer",
+    "The identity provider did not confirm the sign-in. Try again. The server log contains the reason.",
+  ],
+  ["limit", "Too many failed sign-ins. Wait a minute, then try again."],
+  ["unavailable", "The server or the identity provider does not respond. Try again later."],
+  ["method", "This sign-in method is not available."],
+  ["path", "The sign-in link contains an invalid address."],
+]);
+
 export function SignInPage({ onSignIn }: { onSignIn: (token: string) => Promise<void> }) {
-  const failed = new URLSearchParams(window.location.search).get("failed");
+  const failed = FAILURES.get(new URLSearchParams(window.location.search).get("failed") ?? "");
   return (
     <main className={classes.page}>
       <Paper className={classes.card} withBorder>
@@ -18,7 +30,7 @@ export function SignInPage({ onSignIn }: { onSignIn: (token: string) => Promise<
           </Stack>
           {failed && (
             <Alert color="red" role="alert">
-              {sentence(failed)}
+              {failed}
             </Alert>
           )}
           <SignInForm onSignIn={onSignIn} />
