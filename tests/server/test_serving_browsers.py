@@ -226,6 +226,65 @@ def test_code_is_never_logged(stage: Stage, endpoint: Endpoint, log: Lines) -> N
     assert path.partition("code=")[2] not in str(log)
 
 
+# Codes for one browser
+
+
+def begin(stage: Stage, run_id: str, host: str | None = None) -> tuple[str, str]:
+    """Open a run from the web UI: the path at the server after the run's host has set a nonce, and the nonce."""
+    session = cookie_in(sign_in(stage.site)).value
+    url = stage.site.post(f"/runs/{run_id}/open", None, token=None, headers=own_page(session))["url"]
+    assert url.startswith(f"http://{stage.host(run_id)}/.fairlead/start?at=")
+    assert "code" not in url
+    response = stage.browse(run_id, f"/.fairlead/start?at={host or '127.0.0.1'}")
+    nonce = cookie_in(response, "fairlead_run_nonce")
+    assert (response.status_code, nonce["httponly"], nonce["samesite"]) == (303, True, "lax")
+    return response.headers["location"], nonce.value
+
+
+def own_page(session: str) -> dict[str, str]:
+    return {"Cookie": f"fairlead_session={session}", "Sec-Fetch-Site": "same-origin"}
+
+
+def get_code(stage: Stage, location: str, session: str | None) -> Any:
+    """Follow the redirect to the server."""
+    stage.client.cookies.clear()
+    headers = {} if session is None else {"Cookie": f"fairlead_session={session}"}
+    return stage.client.get(location.removeprefix(stage.url), headers=headers)
+
+
+def test_code_from_the_web_ui_works_only_in_the_browser_that_asked(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
+    location, nonce = begin(stage, run_id)
+    assert location.startswith(f"{stage.url}/open/{run_id}?state=")
+    assert nonce not in location
+    session = cookie_in(sign_in(stage.site)).value
+    url = get_code(stage, location, session).headers["location"]
+    path = url.removeprefix(f"http://{stage.host(run_id)}")
+    assert path.startswith("/.fairlead/sign-in?code=")
+    for cookies in ({}, {"Cookie": f"fairlead_run_nonce={'x' * 43}"}, {"Cookie": "fairlead_run_nonce=x"}):
+        problem = problem_of(stage.browse(run_id, path, headers=cookies), 401)
+        assert problem["detail"] == "this link was requested in another browser"
+    response = stage.browse(run_id, path, headers={"Cookie": f"fairlead_run_nonce={nonce}"})
+    assert (response.status_code, response.headers["location"]) == (303, "/")
+    assert stage.browse(run_id, cookie=cookie_in(response, COOKIE).value).status_code == 200
+
+
+def test_browser_without_a_session_is_sent_to_the_runs_page(stage: Stage, endpoint: Endpoint) -> None:
+    run_id = stage.serve(endpoint)
+    location, _ = begin(stage, run_id)
+    page = get_code(stage, location, None)
+    assert (page.status_code, 'http-equiv="refresh"' in page.text) == (200, True)
+    for session in (None, "fl_ended"):
+        response = get_code(stage, f"{location}&again=true", session)
+        assert (response.status_code, response.headers["location"]) == (303, f"/runs/{run_id}")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1@evil.example", "", "x.localhost"])
+def test_sign_in_at_a_run_redirects_only_to_the_server(stage: Stage, endpoint: Endpoint, host: str) -> None:
+    response = stage.browse(stage.serve(endpoint), f"/.fairlead/start?at={host}")
+    assert response.headers["location"].startswith(f"{stage.url}/open/")
+
+
 # Permissions
 
 

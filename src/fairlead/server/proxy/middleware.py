@@ -102,15 +102,17 @@ class Proxy:
         return None
 
     async def _sign_in(self, call: Call, target: Target, scope: Scope) -> Response:
-        """Exchange a browser's one-time code for a session cookie."""
-        if scope["path"] != sign_in.SIGN_IN_PATH:
+        """Start signing a browser in, or exchange its one-time code for a session cookie."""
+        if scope["path"] not in (sign_in.START_PATH, sign_in.SIGN_IN_PATH):
             raise NotFound(f"no such path: {scope['path'][:200]}")
         if scope.get("method") == "HEAD":
             return Response(status_code=204)  # link previews send HEAD and must not use up the code
         if scope.get("method") != "GET":
             raise Problem(405, "method", "only GET is allowed here", "open the URL in a browser")
-        redeem = self.services.serving.redeem_code
-        cookie = await self._run_in_thread(redeem, call, target.run_id, sign_in.read_one_time_code(scope))
+        if scope["path"] == sign_in.START_PATH:
+            return sign_in.begin_sign_in(scope, target, self.hosts)
+        code, nonce = sign_in.read_parameter(scope, "code"), sign_in.read_nonce(scope, self.hosts)
+        cookie = await self._run_in_thread(self.services.serving.redeem_code, call, target.run_id, code, nonce)
         return sign_in.start_session(cookie, self.hosts)
 
     async def _run_in_thread(self, use_case: Callable[..., Any], *args: Any) -> Any:

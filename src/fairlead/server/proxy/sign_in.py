@@ -4,9 +4,12 @@ During long requests, permissions are checked again and the run is marked as use
 """
 
 import html
+import re
+import secrets
 import time
 from collections.abc import Awaitable, Callable
-from urllib.parse import parse_qs
+from datetime import timedelta
+from urllib.parse import parse_qs, urlencode
 
 from anyio.abc import TaskGroup
 from fastapi import Response
@@ -20,9 +23,12 @@ from fairlead.server.http.request_context import SAFE_METHODS
 from fairlead.server.http.web_ui import accepts
 from fairlead.server.proxy.headers import Target, find_header
 from fairlead.services.runs.serving import ServedHosts, SessionCookie
+from fairlead.services.transactions.unit_of_work import digest_of
 
 RESERVED_PATH = "/.fairlead/"  # never forwarded to the run
-SIGN_IN_PATH = f"{RESERVED_PATH}sign-in"
+START_PATH, SIGN_IN_PATH = f"{RESERVED_PATH}start", f"{RESERVED_PATH}sign-in"
+NONCE = re.compile(r"[\w-]{43}", re.ASCII)  # 32 random bytes in base64url
+NONCE_LIFETIME = timedelta(minutes=10)
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} · Fairlead</title></head>
 <body><h1>{title}</h1><p>{text}</p><p><a href="{url}">Open the run in Fairlead</a></p></body></html>
@@ -38,10 +44,26 @@ def read_session_cookie(scope: Scope, hosts: ServedHosts) -> str:
     return value
 
 
-def read_one_time_code(scope: Scope) -> str:
-    """The one-time code in the request URL; empty if there is none."""
+def begin_sign_in(scope: Scope, target: Target, hosts: ServedHosts) -> Response:
+    """Store a nonce in the browser, and redirect it to the server for a code that is bound to the nonce."""
+    # An existing nonce stays valid, so that a user can open the run in two tabs.
+    nonce = read_nonce(scope, hosts) or secrets.token_urlsafe(32)
+    url = f"{hosts.url_at(read_parameter(scope, 'at'))}/open/{target.run_id}"
+    response = RedirectResponse(f"{url}?{urlencode({'state': digest_of(nonce)})}", 303)
+    _nonce_cookie(hosts).set(response, nonce, NONCE_LIFETIME)
+    return response
+
+
+def read_nonce(scope: Scope, hosts: ServedHosts) -> str | None:
+    """The nonce in the browser's cookie."""
+    nonce = _nonce_cookie(hosts).read(scope)
+    return nonce if nonce is not None and NONCE.fullmatch(nonce) else None
+
+
+def read_parameter(scope: Scope, name: str) -> str:
+    """A parameter in the request URL; empty if there is none."""
     query: str = scope["query_string"].decode("latin-1")
-    return parse_qs(query).get("code", [""])[0]
+    return parse_qs(query).get(name, [""])[0]
 
 
 def start_session(cookie: SessionCookie, hosts: ServedHosts) -> Response:
@@ -97,6 +119,10 @@ def render_error(error: FairleadError, scope: Scope, target: Target, hosts: Serv
 def _session_cookie(hosts: ServedHosts) -> Cookie:
     # The names of Fairlead's cookies begin with fairlead_, so that they are not forwarded to runs, see headers.py.
     return Cookie("fairlead_run_session", hosts.url)
+
+
+def _nonce_cookie(hosts: ServedHosts) -> Cookie:
+    return Cookie("fairlead_run_nonce", hosts.url, path=RESERVED_PATH)
 
 
 class AccessRenewal:

@@ -217,8 +217,14 @@ async def show_url(context: Context, run_id: str) -> Response:
 
 @router.post("/runs/{run_id}/open", name="open_run", **responses(OpenedUrl, writing=True))
 async def open_run(context: Context, run_id: str) -> Response:
-    """Create a URL that signs a browser in to a run as you, once and within a minute."""
-    return await context.respond(context.services.serving.open, run_id, context.request.app.state.hosts)
+    """Create a URL that signs a browser in to a run as you, once and within a minute.
+
+    If you send a session cookie instead of a token, only this browser can use the URL.
+    """
+    request, serving = context.request, context.services.serving
+    if "authorization" in request.headers:
+        return await context.respond(serving.open, run_id, request.app.state.hosts)
+    return await context.respond(serving.begin, run_id, request.app.state.hosts, request.url.hostname or "")
 
 
 _STREAM = responses(None) | {"response_class": StreamingResponse}

@@ -34,11 +34,13 @@ from fairlead.server.http.request_context import (
 from fairlead.server.http.routing import make_router, responses
 from fairlead.server.routes.sign_in_pages import render_confirmation, render_reload
 from fairlead.services.access.tokens import SESSION_LIFETIME, AuthorizationResponse, TokenView
+from fairlead.services.runs.serving import RUN_ID
 
 LOGIN, LOGIN_OIDC, CALLBACK, SIGN_IN_PAGE = "/login", "/login/oidc", "/login/callback", "/sign-in"
 LOGIN_LIFETIME = timedelta(minutes=10)  # enough time to enter a password and a second factor
 # State, nonce and verifier, 32 random bytes each in base64url, and the page to open.
 LOGIN_VALUE = re.compile(r"([\w-]{43})\.([\w-]{43})\.([\w-]{43})\.(.*)", re.ASCII)
+STATE = re.compile(r"[0-9a-f]{64}", re.ASCII)
 MAX_LANDING_LENGTH = 2000  # stored percent-encoded in a cookie, which browsers limit to 4096 bytes
 MAX_REASON_LENGTH = 300  # in the log; identity providers choose a part of it
 # Codes in the URL of the sign-in page, in addition to `link` and `issuer`. The page has a text for each.
@@ -118,7 +120,7 @@ async def follow_link(context: PublicContext, code: str = "", landing: Landing =
             # Only sent to TLS and loopback addresses.
             site = request.headers.get("sec-fetch-site")
             if site in ("cross-site", "same-site"):
-                return render_reload(LOGIN, code, landing)
+                return render_reload(LOGIN, code=code, next=landing)
             user = await context.run_in_thread(context.services.tokens.find_user, code)
             current = await context.run_in_thread(context.services.tokens.find_current_user)
             # Without the header, the browser may have a session cookie that it did not send.
@@ -183,6 +185,22 @@ async def finish_login(context: OidcContext) -> Response:
 
 # Identity providers may add parameters, so this is the only route that ignores unknown ones.
 router.add_api_route(CALLBACK, finish_login, include_in_schema=False, route_class_override=APIRoute)
+
+
+@router.get("/open/{run_id}", include_in_schema=False)
+async def continue_to_run(context: PublicContext, run_id: str, state: str = "", again: bool = False) -> Response:
+    """Redirect a browser from a run's host back to it, with a one-time code for this browser."""
+    if not RUN_ID.fullmatch(run_id) or not STATE.fullmatch(state):
+        raise Unreadable("invalid link to a run", "open the run from its page")
+    request, services = context.request, context.services
+    # Browsers do not send the session cookie after the redirect from the run's host.
+    if context.call.bearer is None and not again:
+        return render_reload(request.url.path, state=state, again="true")
+    try:
+        link = await context.run_in_thread(services.serving.open, run_id, request.app.state.hosts, state)
+    except FairleadError:
+        return RedirectResponse(f"/runs/{run_id}", 303)  # shows the sign-in form or the state of the run
+    return RedirectResponse(link.url, 303)
 
 
 @router.get("/api/v1/sessions", name="list_sign_in_methods", **responses(SignInMethods))

@@ -16,12 +16,12 @@ FORM = """<p>{text}</p>
 <p><a href="/">Cancel</a></p>"""
 
 
-def render_reload(path: str, code: str, landing: str) -> HTMLResponse:
-    """A page that opens a sign-in link again.
+def render_reload(path: str, **parameters: str) -> HTMLResponse:
+    """A page that opens a path of this server.
 
-    Browsers do not send the session cookie after a link on another site, but they do send it after this page.
+    Browsers do not send the session cookie after a link or redirect from another site, but they do after this page.
     """
-    url = html.escape(f"{path}?{urlencode({'code': code, 'next': landing})}")
+    url = html.escape(f"{path}?{urlencode(parameters)}")
     head = f'<meta http-equiv="refresh" content="0;url={url}">'
     return HTMLResponse(PAGE.format(title="Sign in", head=head, body=f'<p><a href="{url}">Continue</a></p>'))
 

@@ -8,10 +8,11 @@ the token or session that opened the run. Permissions are checked on each reques
 
 import contextlib
 import hashlib
+import hmac
 import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
@@ -40,6 +41,7 @@ USE_RECORDED_EVERY = timedelta(minutes=1)  # limits writes; idle timeouts are at
 MAX_COOKIE_LENGTH = 3800  # browsers drop cookies larger than 4096 bytes, including name and attributes
 SERVING_STATES = (State.RUNNING, State.DEGRADED)
 RETRY_SECONDS = 2
+LOOPBACK_NAMES = ("127.0.0.1", "::1", "localhost")
 RUN_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 ANONYMOUS = Principal("nobody", via="run-session")
 SYSTEM_CALL = Call(principal=Principal("fairlead", via="serving"), trusted=True)
@@ -71,6 +73,15 @@ class ServedHosts:
             return None
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{run_id}.{self.domain}" + (f":{parts.port}" if parts.port else "")
+
+    def url_at(self, host: str) -> str:
+        """The server's URL with the host name that a browser uses: local users may use localhost or an address."""
+        parts = urlsplit(self.url)
+        # Any other name would make redirects to this URL open redirects.
+        if host not in LOOPBACK_NAMES or not is_loopback(parts.hostname or ""):
+            return self.url
+        name = f"[{host}]" if ":" in host else host
+        return f"{parts.scheme}://{name}" + (f":{parts.port}" if parts.port else "")
 
     def find_run(self, host: str) -> str | None:
         """The run that a Host header refers to, or None."""
@@ -123,6 +134,8 @@ class Claims:
     groups: tuple[str, ...]
     token_id: str | None
     until: datetime
+    # For a code that was requested in a browser: the digest of the nonce in that browser's cookie at the run's host.
+    state: str | None = None
     ends: datetime | None = None  # when the identity provider's assertion about the user expires
 
 
@@ -144,19 +157,29 @@ class Serving:
         browser = hosts.domain is not None
         return ServedUrl(hosts.url_of(run_id), browser, ready, message if browser else f"{message}; {NO_HOSTS}")
 
-    def open(self, call: Call, run_id: str, hosts: ServedHosts) -> OpenedUrl:
-        """A URL that signs a browser in as the caller, once and within a minute."""
+    def begin(self, call: Call, run_id: str, hosts: ServedHosts, host: str) -> OpenedUrl:
+        """A URL at which the caller's browser can sign in. It contains no secret.
+
+        `host` is the host at which the browser has its session.
+        """
+        with self.units.reading(call) as unit:
+            origin = _find_origin(find_served(unit, run_id), hosts)
+            return OpenedUrl(f"{origin}/.fairlead/start?{urlencode({'at': host})}", unit.now + CODE_LIFETIME)
+
+    def open(self, call: Call, run_id: str, hosts: ServedHosts, state: str | None = None) -> OpenedUrl:
+        """A URL that signs a browser in as the caller, once and within a minute.
+
+        With `state`, only a browser whose nonce has this digest can use the URL.
+        """
         with self.units.reading(call) as unit:
             run = find_served(unit, run_id)
-            origin = hosts.origin_of(run.id)
-            if origin is None:
-                raise Conflict(NO_HOSTS, SET_HOST)
+            origin = _find_origin(run, hosts)
             token = None if call.bearer is None else unit.tx.get(TokenRecord, digest=digest_of(call.bearer))
             # A stored token is read again on each request, so that revoking it ends the session. Users from an identity
             # provider have no stored token, so the claims contain their groups.
             groups, token_id = (unit.principal.groups, None) if token is None else ((), token.id)
             until = unit.now + CODE_LIFETIME
-            claims = Claims(run.id, unit.principal.user, groups, token_id, until, unit.principal.until)
+            claims = Claims(run.id, unit.principal.user, groups, token_id, until, state, unit.principal.until)
         code = self._encrypt(claims, CODE_PURPOSE)
         # The cookie will contain the same claims. Failing here is better than sending a cookie that the browser drops.
         if len(code) > MAX_COOKIE_LENGTH:
@@ -164,9 +187,14 @@ class Serving:
             raise Conflict(message, "open the run from the web UI, or with a token from this server")
         return OpenedUrl(f"{origin}/.fairlead/sign-in?code={code}", claims.until)
 
-    def redeem_code(self, call: Call, run_id: str, code: str) -> SessionCookie:
-        """Exchange a one-time code for a session cookie. Each code is accepted only once."""
+    def redeem_code(self, call: Call, run_id: str, code: str, nonce: str | None = None) -> SessionCookie:
+        """Exchange a one-time code for a session cookie. Each code is accepted only once.
+
+        `nonce` is from the browser's cookie.
+        """
         claims, digest = self._decrypt(code, CODE_PURPOSE, run_id)
+        if claims.state is not None and not hmac.compare_digest(claims.state, digest_of(nonce or "")):
+            raise _invalid("this link was requested in another browser")
         with self.units.recording(replace(call, principal=ANONYMOUS, key=None)) as anonymous:
             unit, token = _authenticate(anonymous, claims)
             run = find_served(unit, run_id)
@@ -174,7 +202,9 @@ class Serving:
             unit.audit("run.open", run, run.id, run.scope)
             ends = claims.ends if token is None else token.expires_at
             lifetime = SESSION_LIFETIME if ends is None else min(SESSION_LIFETIME, ends - unit.now)
-            return SessionCookie(self._encrypt(replace(claims, until=unit.now + lifetime), SESSION_PURPOSE), lifetime)
+            return SessionCookie(
+                self._encrypt(replace(claims, until=unit.now + lifetime, state=None), SESSION_PURPOSE), lifetime
+            )
 
     def authorize(self, call: Call, run_id: str, cookie: str | None = None) -> ProxyAccess:
         """Check access to a run with a token or a session cookie, record its use, and return its endpoint."""
@@ -238,6 +268,13 @@ def find_served(unit: UnitOfWork, run_id: str) -> RunRecord:
     if not run.active or run.state == State.STOPPING:
         raise Conflict(f"run {run_id} is {run.state}: {run.message}", "submit it again")
     return run
+
+
+def _find_origin(run: RunRecord, hosts: ServedHosts) -> str:
+    origin = hosts.origin_of(run.id)
+    if origin is None:
+        raise Conflict(NO_HOSTS, SET_HOST)
+    return origin
 
 
 def _authenticate(unit: UnitOfWork, claims: Claims) -> tuple[UnitOfWork, TokenRecord | None]:
