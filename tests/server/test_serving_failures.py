@@ -137,6 +137,13 @@ def test_response_that_ends_with_its_connection_is_complete(stage: Stage) -> Non
     assert (response.headers["x-old"], response.text) == ("yes", "all of it")
 
 
+def test_endless_early_hints_are_rejected(stage: Stage) -> None:
+    with respond_with(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 10_000) as endpoint:
+        response = stage.request("GET", stage.serve(endpoint))
+    assert (response.status_code, response.json()["code"]) == (502, "bad_gateway")
+    assert "informational responses" in response.json()["detail"]
+
+
 def test_informational_responses_are_skipped(stage: Stage) -> None:
     hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
     with respond_with(hints, OK + b"Content-Length: 2\r\n\r\nok") as endpoint:

@@ -132,7 +132,7 @@ def test_a_sign_in_link_works_once(browsing: Browsing, site: Site) -> None:
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     other = browsing.open(site, token=None)
     other.goto(site.link)
-    expect(other.get_by_role("alert")).to_contain_text("already used or expired")
+    expect(other.get_by_role("alert")).to_contain_text("has already been used")
     expect(other.get_by_label("Token", exact=True)).to_be_visible()
 
 

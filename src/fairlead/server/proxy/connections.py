@@ -22,6 +22,7 @@ CONNECT_SECONDS = 10.0
 # Most servers close idle connections after two seconds or more. A longer time here would risk sending requests on
 # connections that are just being closed.
 IDLE_SECONDS = 1.0
+MAX_INFORMATIONAL = 100  # responses before the final one
 MAX_HEAD_BYTES = 128 * 1024  # of a response, because h11 buffers an incomplete head in memory
 
 
@@ -172,12 +173,13 @@ class RunConnection:
 
     async def receive_head(self) -> h11.Response | h11.InformationalResponse:
         """The head of a response. Informational responses other than 101, such as early hints, are skipped."""
-        while True:
+        for _ in range(MAX_INFORMATIONAL):
             event = await self.receive()
             if isinstance(event, h11.Response):
                 return event
             if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
                 return event
+        raise UpstreamError(f"more than {MAX_INFORMATIONAL} informational responses")
 
     def reset(self) -> bool:
         """Prepare the connection for another request. Returns False if it cannot be reused."""
