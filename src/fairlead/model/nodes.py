@@ -385,11 +385,6 @@ class NodeTable:
         """Whether a node publishes a list of its shared GPUs."""
         return self._cached_static(("devices", ""), lambda: any(node.devices for node in self.nodes))
 
-    @property
-    def sorted_by_name(self) -> list[int]:
-        """All positions, sorted by the names of the nodes."""
-        return self._cached_static(("sorted", ""), lambda: sorted(range(len(self.names)), key=self.names.__getitem__))
-
     def values_of(self, key: str) -> list[str | None]:
         """The value of a label on each node, or None."""
         return self._cached_static(("label", key), lambda: [labels.get(key) for labels in self.labels])
