@@ -19,6 +19,7 @@ from fairlead.adapters.kubernetes.objects import ObservedNode, ObservedPod
 from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.model.nodes import Amounts, Node, NodeTable, PodRequest, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
+from fairlead.run_events import RunEvents
 from fairlead.scheduling import evaluation
 from fairlead.scheduling.filters import NodeFilter
 from fairlead.scheduling.pod_requests import PODS
@@ -270,7 +271,7 @@ def print_growth(measured: dict[int, dict[str, float]]) -> None:
 
 def measure_update(size: int) -> None:
     """Measure updating and reading the view of the cluster after a pod is added or removed."""
-    view, nodes = ClusterView(lambda _run: None), make_cluster(size)
+    view, nodes = ClusterView(RunEvents()), make_cluster(size)
     for number, node in enumerate(nodes):
         view.on_node_change(None, ObservedNode(node.name, number, replace(node, pods=()), True, None))
         for index, pod in enumerate(node.pods):

@@ -39,10 +39,10 @@ from fairlead.errors import FairleadError
 from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import PLATFORM
 from fairlead.ports import Keyring, Principal, Store
+from fairlead.run_events import RunEvents
 from fairlead.server.application import create_application
 from fairlead.server.http.connection_limits import ConnectionLimits, ConnectionTable
 from fairlead.server.http.http_protocol import LimitedHttpProtocol, LimitedWebSocketProtocol
-from fairlead.server.http.streaming import RunEvents
 from fairlead.server.proxy.websockets import MAX_MESSAGE_BYTES
 from fairlead.services.access.tokens import FirstRun
 from fairlead.services.config_files import FOLDER, ApplyOptions
@@ -86,17 +86,13 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
             "folder": None if folder is None else folder.describe(),
         }
 
-    keyring, run_events, executor = _open_keyring(settings), RunEvents(), _open_executor(settings)
+    keyring, run_events = _open_keyring(settings), RunEvents()
+    executor = _open_executor(settings, run_events)
     server_id = hosting.load_server_id(settings.data, make_id)
     secrets_of = partial(load_secret_values, store, keyring)
     keep_objects = timedelta(minutes=settings.keep_objects_minutes)
     config = ExecutorConfig(store, settings.data / "clusters", now, secrets_of, keep_objects)
-
-    # The controller needs the executors, which in turn notify it, so `controller` is looked up at call time.
-    def enqueue(run_id: str) -> None:
-        controller.enqueue(run_id)
-
-    connect = partial(open_executor, config, enqueue)
+    connect = partial(open_executor, config, run_events)
     local_executors = {} if executor is None else {"local": executor}
     executors = ExecutorRegistry(local_executors, store, keyring, connect if settings.execute else None)
     controller = RunController(
@@ -106,18 +102,10 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
         identity=ServerIdentity(server_id, socket.gethostname(), url),
         clock=now,
         make_id=make_id,
-        publish=run_events.publish,
+        run_events=run_events,
         stable_clock=StableClock(now),  # idle workspaces must not be stopped because the clock jumped
     )
-
-    # Let the controller act on the change, and wake clients that are waiting for the run.
-    def notify(run_id: str) -> None:
-        controller.enqueue(run_id)
-        run_events.publish(run_id)
-
-    if executor is not None:
-        executor.subscribe(controller.enqueue)
-    execution = ExecutionOptions(executors, notify, server_id)
+    execution = ExecutionOptions(executors, run_events, server_id)
     services, first_run = build_services(store, keyring, _sign_in_options(settings), describe, execution)
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
     retention = Retention(store, executors, clock=StableClock(now), **keep)
@@ -143,7 +131,6 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
         url=url,
         reads_are_local=store.dialect == "sqlite",  # querying a local file is faster than switching to a thread
         background=lambda: background.run_background_tasks(folder, controller, retention, scheduler),
-        run_events=run_events,
         page=WEB_UI,
         served_host=settings.served_host,
     )
@@ -356,12 +343,12 @@ def _check_sockets(settings: Settings, sockets: list[socket.socket]) -> None:
         raise FairleadError(message, "set auth to tokens or oidc, or use ListenStream=127.0.0.1:8470")
 
 
-def _open_executor(settings: Settings) -> LocalExecutor | None:
+def _open_executor(settings: Settings, run_events: RunEvents) -> LocalExecutor | None:
     if not settings.execute:
         return None
     runtime = find_runtime(settings.python, os.environ, settings.readable_paths)
     machine = find_machine(settings.data, settings.capacity, settings.max_processes)
-    return LocalExecutor(settings.data, machine, runtime, settings.id_table)
+    return LocalExecutor(settings.data, machine, runtime, run_events, settings.id_table)
 
 
 def _print_greeting(settings: Settings, server: ServerInstance, url: str) -> None:

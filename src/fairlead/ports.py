@@ -16,7 +16,6 @@ RecordT = TypeVar("RecordT")
 ConfigPart = Literal["organization", "assets"]
 Clock = Callable[[], datetime]
 MakeId = Callable[[], str]  # IDs sort by creation time
-Notify = Callable[[str], None]  # called with the ID of a run that changed
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from fairlead.model.project_objects import Connection
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import LaunchSpec, Observation, Phase
 from fairlead.model.scopes import Cluster
+from fairlead.run_events import RunEvents
 from fairlead.run_tokens import seal_run_token
 from fairlead.server.application import create_application
 from fairlead.services.registry import build_services, make_id
@@ -44,7 +45,6 @@ class KubernetesBench:
         self.cluster = Cluster(name="main", namespace=f"{name}-{{project}}", server_url=url)
         add_records(store, *make_scopes())
         self.opened: list[KubernetesExecutor] = []
-        self.notified: list[str] = []
         self.executor: KubernetesExecutor = self.open()
 
     def plan(self, run_id: str, program: str, **options: Any) -> LaunchSpec:
@@ -78,7 +78,7 @@ class KubernetesBench:
         executor_config = ExecutorConfig(
             self.store, folder, lambda: datetime.now(UTC), lambda _run_id: (), platform=self.name, **config
         )
-        executor = KubernetesExecutor(KubernetesClient(connection), self.cluster, executor_config, self.notified.append)
+        executor = KubernetesExecutor(KubernetesClient(connection), self.cluster, executor_config, RunEvents())
         self.opened.append(executor)
         wait_until(lambda: executor.is_ready)
         return executor

@@ -16,6 +16,7 @@ from fairlead.model.isolation import Capabilities
 from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor
+from fairlead.run_events import RunEvents
 from fairlead.scheduling.pod_requests import read_pod_request
 from tests.adapters.local.making import make_launch_spec, runtime
 from tests.contracts.samples import NOW
@@ -313,7 +314,7 @@ class LocalBench:
     measures_usage = True
 
     def __init__(self, data: Path, machine: Machine) -> None:
-        self.data, self.machine = data, machine
+        self.data, self.machine, self.run_events = data, machine, RunEvents()
         self.opened: list[LocalExecutor] = []
         self.executor: LocalExecutor = self._open()
 
@@ -343,7 +344,7 @@ class LocalBench:
             executor.close()
 
     def _open(self) -> LocalExecutor:
-        executor = LocalExecutor(self.data, self.machine, runtime())
+        executor = LocalExecutor(self.data, self.machine, runtime(), self.run_events)
         self.opened.append(executor)
         return executor
 

@@ -10,6 +10,7 @@ from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.controllers.work_queue import Process, log_failures
 from fairlead.model.records import RunRecord
+from fairlead.run_events import RECORD_EVENTS, RunEvents
 from fairlead.services.registry import make_id
 from tests.contracts.executors import MemoryExecutor, MemoryRun
 from tests.services.executing import Platform
@@ -49,6 +50,8 @@ class Servers:
         world, platform = self.platform.world, self.platform
         self.executors[name] = ClusterExecutor(runs=self.runs)
         registry = ExecutorRegistry({"local": platform.executor, "kubernetes": self.executors[name]})
+        run_events = RunEvents()
+        run_events.subscribe(platform.notified.append, *RECORD_EVENTS)
         self.controllers[name] = RunController(
             world.store,
             world.keyring,
@@ -56,7 +59,7 @@ class Servers:
             identity=ServerIdentity(name, f"host-{name}", f"http://{name}"),
             clock=world.clock,
             make_id=make_id,
-            publish=platform.notified.append,
+            run_events=run_events,
         )
         return self.controllers[name]
 

@@ -148,13 +148,6 @@ def test_lost_run_is_retried_immediately(platform: Platform, reason: str) -> Non
     assert platform.executor.count("start", f"{run}-2") == 1
 
 
-def test_notification_about_an_attempt_enqueues_its_run(platform: Platform) -> None:
-    controller = platform.control()
-    controller.enqueue("r1-2")
-    controller.enqueue("r1")
-    assert controller._changed == {"r1"}
-
-
 def test_notification_about_an_earlier_attempt_changes_nothing(platform: Platform) -> None:
     controller = platform.control()
     run = start_run(platform, controller, retries=1)

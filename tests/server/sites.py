@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from fairlead.adapters import keyrings
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.ports import Store
+from fairlead.run_events import RunEvent, RunEvents
 from fairlead.server.application import create_application
 from fairlead.services.access.tokens import FirstRun
 from fairlead.services.registry import ExecutionOptions, Services, SignInOptions, build_services, make_id
@@ -181,7 +182,9 @@ def build_site(
 ) -> tuple[Site, Machine]:
     """A server over an empty store that has not been started yet, and its fake executor."""
     machine = Machine(store)
-    execution = ExecutionOptions(ExecutorRegistry({"kubernetes": machine}), machine.update_run)
+    run_events = RunEvents()
+    run_events.subscribe(machine.update_run, RunEvent.CHANGED)
+    execution = ExecutionOptions(ExecutorRegistry({"kubernetes": machine}), run_events)
     services, first_run = build_services(
         store, keyrings.AesKeyring(keyrings.parse_keys(KEY)), sign_in, execution=execution
     )

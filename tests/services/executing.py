@@ -13,6 +13,7 @@ from fairlead.model.columns import Condition
 from fairlead.model.records import EventRecord, OutcomeRecord, RunRecord
 from fairlead.model.scopes import Cluster, Project
 from fairlead.ports import Store
+from fairlead.run_events import RECORD_EVENTS, RunEvent, RunEvents
 from fairlead.services import registry
 from fairlead.services.transactions.unit_of_work import Call
 from fairlead.source_code import ArchiveEntry
@@ -45,6 +46,8 @@ class Platform:
 
     def control(self, server: str = SERVER, executor: MemoryExecutor | None = None) -> RunController:
         """A controller that has just been started."""
+        run_events = RunEvents()
+        run_events.subscribe(self.notified.append, *RECORD_EVENTS)
         return RunController(
             self.world.store,
             self.world.keyring,
@@ -52,7 +55,7 @@ class Platform:
             identity=ServerIdentity(server, f"host-{server}", f"http://{server}"),
             clock=self.world.clock,
             make_id=registry.make_id,
-            publish=self.notified.append,
+            run_events=run_events,
         )
 
     def submit(self, scope: str = HOME, *, call: Call | None = None, **request: Any) -> RunRecord:
@@ -89,7 +92,9 @@ class Platform:
 def initialize_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
     """A platform with an organization over a new store."""
     executor, notified = MemoryExecutor(), list[str]()
-    execution = registry.ExecutionOptions(ExecutorRegistry({"local": executor}), notified.append, SERVER)
+    run_events = RunEvents()
+    run_events.subscribe(notified.append, RunEvent.CHANGED)
+    execution = registry.ExecutionOptions(ExecutorRegistry({"local": executor}), run_events, SERVER)
     world = initialize_world(store, monkeypatch, execution=execution, tree=TREE)
     executor.clock = world.clock
     return Platform(world, executor, notified)

@@ -1,6 +1,6 @@
 """Saves changes to runs, with their events, outcomes and attempts, and claims queued runs within their quotas."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -23,7 +23,8 @@ from fairlead.model.records import (
 )
 from fairlead.model.runs import FINAL, Observation, State
 from fairlead.model.scopes import Cluster, ScopeTree
-from fairlead.ports import Clock, MakeId, Notify, Store, Transaction
+from fairlead.ports import Clock, MakeId, Store, Transaction
+from fairlead.run_events import RunEvent, RunEvents
 from fairlead.scheduling import quotas
 from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY, QUOTA, WAITING, AdmissionDecision, Queue, QuotaLimits
 from fairlead.scheduling.quotas import QuotaShortage
@@ -157,17 +158,15 @@ class OrganizationCache(NamedTuple):
 class RunStateWriter:
     """Saves the state of runs on behalf of one server.
 
-    Calls `publish` for each change to a run, `enqueue` for a run that must be reconciled again, and `quota_freed` for a
-    scope in which waiting runs might now be admitted.
+    Publishes each change, and calls `quota_freed` for a scope in which waiting runs might now be admitted.
     """
 
     store: Store
     server_id: str
     clock: Clock
     make_id: MakeId
-    publish: Notify
-    enqueue: Notify
-    quota_freed: Notify
+    run_events: RunEvents
+    quota_freed: Callable[[str], None]
     # Only ever replaced as a whole, so other threads can read it without a lock.
     organization: OrganizationCache = field(default_factory=lambda: OrganizationCache(-1, {}, QuotaLimits()))
 
@@ -248,15 +247,13 @@ class RunStateWriter:
                 if decision.failure is not None and observation is not None:
                     tx.add(_record_attempt(run, decision.failure, observation, now))
         except Changed:  # by its user or by another server
-            self.enqueue(run.id)
+            self.run_events.publish(RunEvent.CHANGED, run.id)
             return None
-        # This must come after the commit, because subscribers read the run again.
-        self.publish(run.id)
         if final or decision.failure is not None:
             self.quota_freed(run.scope)
-        # Without a pause, the run can be admitted now. Otherwise, a resync admits it after the pause.
-        if decision.failure is not None and not decision.failure.retry.pause_seconds:
-            self.enqueue(run.id)
+        # A retry without a pause can be admitted now. Otherwise, a resync admits it after the pause.
+        retries_now = decision.failure is not None and not decision.failure.retry.pause_seconds
+        self.run_events.publish(RunEvent.CHANGED if retries_now else RunEvent.SAVED, run.id)
         return after
 
     def load_attempt_history(self, run: RunRecord) -> AttemptHistory:

@@ -24,7 +24,8 @@ from fairlead.lifecycle.lifecycle import Decision, ExecutorAction
 from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ServerRecord
 from fairlead.model.runs import FINAL, Phase, State
-from fairlead.ports import Clock, Executor, Executors, Keyring, MakeId, Notify, Store, Transaction
+from fairlead.ports import Clock, Executor, Executors, Keyring, MakeId, Store, Transaction
+from fairlead.run_events import CONTROLLER_EVENTS, RunEvents
 from fairlead.scheduling.pod_requests import PODS
 
 log = structlog.get_logger()
@@ -97,12 +98,12 @@ class RunController:
         identity: ServerIdentity,
         clock: Clock,
         make_id: MakeId,
-        publish: Notify,
+        run_events: RunEvents,
         stable_clock: Clock | None = None,
     ) -> None:
         self.store, self.keyring, self.executors = store, keyring, executors
-        self.identity, self.clock = identity, clock
-        self.state_writer = RunStateWriter(store, identity.id, clock, make_id, publish, self.enqueue, self.quota_freed)
+        self.identity, self.clock, self.run_events = identity, clock, run_events
+        self.state_writer = RunStateWriter(store, identity.id, clock, make_id, run_events, self.quota_freed)
         self.idle_culler = IdleCuller(store, self.state_writer, self._executor_of, stable_clock or clock)
         self.admissions = Admissions(store, self.state_writer, executors, self._start_claimed, self._add_to_queue)
         self._wakeup = threading.Condition()
@@ -116,11 +117,12 @@ class RunController:
         self._failed: set[str] = set()  # runs whose reconciliation failed, retried in the next resync
         self._cleanups: dict[str, set[str]] = {}  # by run: ended attempts whose objects have not been removed yet
         self._queues: dict[Executor, WorkQueue] = {}  # one per cluster, so that a slow cluster delays only its own runs
+        run_events.subscribe(self.enqueue, *CONTROLLER_EVENTS)
 
     def enqueue(self, run_id: str) -> None:
-        """Reconcile a run soon. Also accepts an attempt ID."""
+        """Reconcile a run soon."""
         with self._wakeup:
-            self._changed.add(attempts.run_id_of(run_id))
+            self._changed.add(run_id)
             self._wakeup.notify()
 
     def quota_freed(self, scope: str) -> None:

@@ -29,7 +29,6 @@ from fairlead.server.http.routing import (
     dependants_of,
     schema_reference,
 )
-from fairlead.server.http.streaming import RunEvents
 from fairlead.server.proxy.http import ProxyConfig
 from fairlead.server.proxy.middleware import Proxy
 from fairlead.server.routes import (
@@ -219,7 +218,6 @@ def create_application(
     url: str = "http://127.0.0.1",
     reads_are_local: bool = False,
     background: Background = _nothing,
-    run_events: RunEvents | None = None,
     page: Path | None = None,
     stream_seconds: float = 300.0,
     served_host: str | None = None,
@@ -257,8 +255,8 @@ def create_application(
     app.router.routes += [route for router in ROUTERS for route in router.routes]
     app.state.services, app.state.check_ready, app.state.url = services, check_ready, url
     app.state.reads_are_local, app.state.stream_seconds = reads_are_local, stream_seconds
-    app.state.run_events, app.state.is_shutting_down = run_events or RunEvents(), lambda: False
-    app.state.metrics, app.state.limiter = metrics, CapacityLimiter(THREADS)
+    app.state.is_shutting_down, app.state.metrics = lambda: False, metrics
+    app.state.limiter = CapacityLimiter(THREADS)
     app.state.oidc_limiter = CapacityLimiter(OIDC_THREADS)
     app.state.cluster_limiter = CapacityLimiter(CLUSTER_THREADS)
     app.state.hosts = hosts = ServedHosts.of(url, served_host)

@@ -9,7 +9,8 @@ import uuid_utils
 
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.files.documents import load_program
-from fairlead.ports import Authenticator, Executors, Keyring, Login, Notify, Store
+from fairlead.ports import Authenticator, Executors, Keyring, Login, Store
+from fairlead.run_events import RunEvents
 from fairlead.services.access.grants import Audits, Grants
 from fairlead.services.access.tokens import FirstRun, Logins, Tokens
 from fairlead.services.catalog.compute_resources import ComputeResources, Templates
@@ -34,6 +35,7 @@ class Services:
     """The server's use cases, by kind of object."""
 
     units: UnitOfWorkFactory
+    run_events: RunEvents
     scopes: Scopes
     connections: Connections
     compute_resources: ComputeResources
@@ -73,10 +75,10 @@ def make_id() -> str:
 
 @dataclass(frozen=True)
 class ExecutionOptions:
-    """The executors, and the function to call when a run changes."""
+    """The executors, and the event bus for changes to runs."""
 
     executors: Executors = field(default_factory=lambda: ExecutorRegistry({}))
-    notify: Notify = lambda _run_id: None
+    run_events: RunEvents = field(default_factory=RunEvents)
     server_id: str = ""
 
 
@@ -103,9 +105,10 @@ def build_services(
     executions = Executions(units, execution.executors, execution.server_id)
     scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units)
     compute_resources, templates, codes = ComputeResources(units), Templates(units), CodeStore(units)
-    runs = Runs(units, snapshots, execution.executors, keyring, execution.notify)
+    runs = Runs(units, snapshots, execution.executors, keyring, execution.run_events)
     services = Services(
         units=units,
+        run_events=execution.run_events,
         scopes=scopes,
         compute_resources=compute_resources,
         templates=templates,
@@ -123,7 +126,7 @@ def build_services(
         connections=Connections(units, keyring, execution.executors),
         stored_code=codes,
         functions=Functions(units, codes),
-        schedules=Schedules(units, runs, execution.notify),
+        schedules=Schedules(units, runs, execution.run_events),
         grants=Grants(units),
         tokens=tokens,
         logins=Logins(tokens, sign_in.login, link=sign_in.link),

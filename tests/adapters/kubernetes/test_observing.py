@@ -8,6 +8,7 @@ from fairlead.adapters.kubernetes import observing
 from fairlead.adapters.kubernetes.observing import ObservationContext
 from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.model.runs import Observation, Phase
+from fairlead.run_events import RunEvents
 from tests.adapters.kubernetes.making import (
     JSON,
     RUN,
@@ -30,7 +31,7 @@ LOW = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi,
 
 def observe(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **context: Any) -> Observation | None:
     """The observation after applying these objects in order."""
-    view = ClusterView(lambda _run_id: None)
+    view = ClusterView(RunEvents())
     view.on_main_change(None, read_main(main))
     for raw in pods:
         before = (known := view.find_run(RUN)) and known.pods.get(raw["metadata"]["uid"])

@@ -5,6 +5,7 @@ import pytest
 from fairlead.adapters.kubernetes import observing
 from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.model.runs import Phase
+from fairlead.run_events import RunEvents
 from tests.adapters.kubernetes.making import JSON, RUN, make_main, make_pod, read_main, read_pod, terminated
 from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, RUNNING, observe, state_of
 
@@ -32,7 +33,7 @@ from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, R
 )
 def test_job_that_ended_before_its_pods_has_outdated_pods(main: JSON, pods: list[JSON], outdated: bool) -> None:
     """Jobs and pods are watched separately, so an event for one may arrive before an earlier event for the other."""
-    view = ClusterView(lambda _run_id: None)
+    view = ClusterView(RunEvents())
     view.on_main_change(None, read_main(main))
     for raw in pods:
         view.on_pod_change(None, read_pod(raw))

@@ -3,6 +3,7 @@
 from fairlead.adapters.kubernetes.objects import ObservedPod, read_main, read_pod
 from fairlead.adapters.kubernetes.observing import ObservationContext, observe, read_termination_message
 from fairlead.adapters.kubernetes.views import ClusterView, RunView
+from fairlead.run_events import RunEvents
 from tests.adapters.kubernetes.making import OWNER, PLATFORM, RUN, condition, make_main, make_pod, terminated
 
 RESULT = '{"result": {"kind": "json", "value": %d}}'
@@ -28,7 +29,7 @@ def test_result_comes_from_the_last_replacement_pod() -> None:
 
 
 def test_pod_with_forged_run_labels_is_ignored() -> None:
-    view = ClusterView(lambda _run_id: None)
+    view = ClusterView(RunEvents())
     view.on_main_change(None, read_main(PLATFORM, make_main()))
     own, forged, elsewhere = make_pod("a"), make_pod("b"), make_pod("c")
     forged["metadata"]["ownerReferences"] = [{**OWNER, "uid": "another"}]
@@ -41,7 +42,7 @@ def test_pod_with_forged_run_labels_is_ignored() -> None:
 
 
 def test_second_job_with_forged_run_labels_is_ignored() -> None:
-    view = ClusterView(lambda _run_id: None)
+    view = ClusterView(RunEvents())
     main, forged = make_main(), make_main()
     forged["metadata"] |= {"uid": "another", "namespace": "meadow"}
     view.on_main_change(None, read_main(PLATFORM, main))

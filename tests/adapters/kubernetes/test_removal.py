@@ -14,6 +14,7 @@ from fairlead.errors import Unavailable
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import Phase
 from fairlead.model.scopes import Cluster
+from fairlead.run_events import RunEvent, RunEvents
 from tests.adapters.kubernetes.apis import ScriptedApi
 from tests.adapters.kubernetes.making import PLATFORM, RUN, make_main, make_pod, read_main, read_pod, terminated
 from tests.adapters.kubernetes.test_logs import Kubelet
@@ -59,7 +60,9 @@ def executor(
     config = ExecutorConfig(
         memory_store, tmp_path, lambda: LATER, lambda _run_id: (), objects=timedelta(0), platform=PLATFORM
     )
-    created = KubernetesExecutor(api.api, Cluster(name="main"), config, notified.append)
+    run_events = RunEvents()
+    run_events.subscribe(notified.append, RunEvent.OBSERVED)
+    created = KubernetesExecutor(api.api, Cluster(name="main"), config, run_events)
     for reflector in created._reflectors:
         reflector.ready.set()
     yield created

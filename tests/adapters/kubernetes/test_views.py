@@ -4,7 +4,9 @@ import pytest
 
 from fairlead.adapters.kubernetes import views
 from fairlead.adapters.kubernetes.views import ClusterView
+from fairlead.model.names import RUN_LABEL
 from fairlead.model.quantities import NANOS
+from fairlead.run_events import RunEvent, RunEvents
 from tests.adapters.kubernetes.making import (
     JSON,
     RUN,
@@ -28,7 +30,9 @@ class Watched:
     def __init__(self) -> None:
         self.notified: list[str] = []
         self.deleting: list[str] = []
-        self.view = ClusterView(self.notified.append)
+        run_events = RunEvents()
+        run_events.subscribe(self.notified.append, RunEvent.OBSERVED)
+        self.view = ClusterView(run_events)
         self.view.on_pod_deleting = lambda pod: self.deleting.append(pod.name)
         self.pods: dict[str, JSON] = {}
 
@@ -65,6 +69,11 @@ def test_run_exists_as_long_as_any_of_its_objects(watched: Watched) -> None:
     assert watched.view.run_ids() == [RUN]
     watched.pod(pod, deleted=True)
     assert (watched.view.run_ids(), watched.view.find_run(RUN), len(watched.notified)) == ([], None, 4)
+
+
+def test_event_about_a_later_attempt_names_its_run(watched: Watched) -> None:
+    watched.pod(make_pod("a", labels={**make_pod()["metadata"]["labels"], RUN_LABEL: f"{RUN}-2"}))
+    assert (watched.view.run_ids(), watched.notified) == ([f"{RUN}-2"], [RUN])
 
 
 def test_returned_run_view_is_a_snapshot(watched: Watched) -> None:

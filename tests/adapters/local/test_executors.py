@@ -23,6 +23,7 @@ from fairlead.adapters.local.specs import SPEC, STATE, Spec, read_json, write_js
 from fairlead.errors import Unavailable
 from fairlead.model.quantities import Quantity
 from fairlead.model.runs import ExecutionId, Phase
+from fairlead.run_events import RunEvent, RunEvents
 from tests.adapters.local.making import make_launch_spec, runtime, this_machine
 from tests.contracts.executors import ENDED, RETURNS, SERVES, WAITS, LocalBench, is_over, read_all, wait_for_phase
 from tests.databases import wait_until
@@ -64,7 +65,7 @@ def test_run_whose_folder_is_deleted_is_killed_and_reported(bench: LocalBench, r
     bench.until("r-deleted", Phase.RUNNING)
     executor = bench.another_executor() if restarted else bench.executor
     notified: list[str] = []
-    executor.subscribe(notified.append)
+    bench.run_events.subscribe(notified.append, RunEvent.OBSERVED)
     folder = bench.data / "runs" / "r-deleted"
     while folder.exists():  # the supervisor may add a file during the deletion
         shutil.rmtree(folder, ignore_errors=True)
@@ -97,7 +98,7 @@ def test_run_is_lost_after_a_reboot(bench: LocalBench) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
     kill_supervisor(bench, "r1")
-    after = LocalExecutor(bench.data, replace(bench.machine, boot_id="another"), runtime())
+    after = LocalExecutor(bench.data, replace(bench.machine, boot_id="another"), runtime(), RunEvents())
     wait_until(lambda: is_over(after, "r1"))
     observation = after.observe("r1")
     after.close()
@@ -107,7 +108,7 @@ def test_run_is_lost_after_a_reboot(bench: LocalBench) -> None:
 
 def test_subscriber_is_notified_of_changes(bench: LocalBench) -> None:
     notified: list[str] = []
-    bench.executor.subscribe(notified.append)
+    bench.run_events.subscribe(notified.append, RunEvent.OBSERVED)
     bench.start("r1", RETURNS)
     wait_until(lambda: is_over(bench.executor, "r1") and len(notified) >= 2)
     assert set(notified) == {"r1"}
@@ -117,8 +118,9 @@ def test_new_executor_is_notified_when_a_run_ends(bench: LocalBench) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
     notified: list[str] = []
+    bench.run_events = RunEvents()
+    bench.run_events.subscribe(notified.append, RunEvent.OBSERVED)
     other = bench.another_executor()
-    other.subscribe(notified.append)
     other.stop("r1")
     wait_until(lambda: notified == ["r1"])
 

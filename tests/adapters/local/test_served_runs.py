@@ -19,6 +19,7 @@ from fairlead.adapters.local.executor import LocalExecutor
 from fairlead.adapters.local.specs import SOCKET, STATE, Spec, read_json
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.runs import Endpoint, Observation, Phase
+from fairlead.run_events import RunEvent, RunEvents
 from tests.adapters.local.making import make_launch_spec, runtime, this_machine
 from tests.contracts.executors import ENDED, SERVES, WAITS, LocalBench, read_all
 from tests.databases import wait_until
@@ -199,8 +200,9 @@ def test_another_server_takes_over_a_served_run_and_its_notifications(bench: Loc
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
     notified: list[str] = []
+    bench.run_events = RunEvents()
+    bench.run_events.subscribe(notified.append, RunEvent.OBSERVED)
     other = bench.another_executor()
-    other.subscribe(notified.append)
     observation = other.observe("r1")
     assert observation is not None
     assert (observation.phase, observation.reason) == (Phase.RUNNING, "Ready")
@@ -214,7 +216,7 @@ def test_another_server_takes_over_a_served_run_and_its_notifications(bench: Loc
 
 def test_subscriber_is_notified_of_every_change(bench: LocalBench) -> None:
     notified: list[str] = []
-    bench.executor.subscribe(notified.append)
+    bench.run_events.subscribe(notified.append, RunEvent.OBSERVED)
     bench.start("r1", SERVES, action="serve")
     wait_until(
         lambda: (observation := bench.executor.observe("r1")) is not None and observation.reason == "Ready",
@@ -278,7 +280,7 @@ def test_runs_without_isolation_can_serve(bench: LocalBench) -> None:
     if not python.exists():
         pytest.skip("no Python is executable for all users")
     machine = replace(this_machine(), isolation_error="pretended")
-    bench.executor = LocalExecutor(bench.data, machine, find_runtime(python, os.environ))
+    bench.executor = LocalExecutor(bench.data, machine, find_runtime(python, os.environ), bench.run_events)
     bench.opened.append(bench.executor)
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
@@ -291,7 +293,7 @@ def test_runs_without_isolation_can_serve(bench: LocalBench) -> None:
 
 def test_missing_jupyterlab_fails_the_run_with_a_hint(bench: LocalBench) -> None:
     bare = replace(runtime(), paths=())
-    executor = LocalExecutor(bench.data / "bare", this_machine(), bare)
+    executor = LocalExecutor(bench.data / "bare", this_machine(), bare, RunEvents())
     executor.start(make_launch_spec("r1", action="workspace"))
     observation = executor.observe("r1")
     executor.close()

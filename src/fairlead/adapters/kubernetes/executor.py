@@ -30,7 +30,8 @@ from fairlead.model.nodes import NodeTable
 from fairlead.model.project_objects import Connection
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 from fairlead.model.scopes import Cluster
-from fairlead.ports import Clock, Notify, Store
+from fairlead.ports import Clock, Store
+from fairlead.run_events import RunEvents
 from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
 from fairlead.scheduling.evaluation import explain_no_fit
 from fairlead.scheduling.filters import NodeFilter
@@ -60,9 +61,9 @@ class KubernetesExecutor:
     has_scheduler = True
     capabilities = KUBERNETES
 
-    def __init__(self, api: KubernetesClient, cluster: Cluster, config: ExecutorConfig, notify: Notify) -> None:
-        self.api, self.cluster, self.config, self.notify = api, cluster, config, notify
-        self.view = ClusterView(notify)
+    def __init__(self, api: KubernetesClient, cluster: Cluster, config: ExecutorConfig, run_events: RunEvents) -> None:
+        self.api, self.cluster, self.config = api, cluster, config
+        self.view = ClusterView(run_events)
         self.starter = Starter(api, cluster, config.platform, config.objects)
         self.outcomes = Outcomes(config.store, config.clock)
         self.logs = Logs(api, config.folder / "logs", config.store, self._secrets_of, config.clock)
@@ -358,13 +359,13 @@ class KubernetesExecutor:
         self.outcomes.save(run_id, observation, [])  # at once: without objects, other servers cannot observe the run
         if (view := self.view.find_run(run_id)) is not None:
             self._remove_all(view)
-        self.notify(run_id)
+        self.view.notify(run_id)
 
     def _notify_if_ended(self, run_id: str) -> None:
         """Notify the controller that an ended run's whole log has been read, so that it can call `clean_up` again."""
         # `clean_up` is not called here, because a failure in this thread would not be retried.
         if self.outcomes.get(run_id) is not None:
-            self.notify(run_id)
+            self.view.notify(run_id)
 
     def _follow_log(self, pod: ObservedPod) -> None:
         """Read the rest of a pod's log while the pod is being deleted, after a deadline or a preemption."""
@@ -397,8 +398,8 @@ class KubernetesExecutor:
 
 
 def open_executor(
-    config: ExecutorConfig, notify: Notify, cluster: Cluster, scope_id: str, connection: Connection | None
+    config: ExecutorConfig, run_events: RunEvents, cluster: Cluster, scope_id: str, connection: Connection | None
 ) -> KubernetesExecutor:
     """Open an executor for a cluster, with its own folder."""
     own = replace(config, folder=config.folder / scope_id, platform=scope_id)
-    return KubernetesExecutor(KubernetesClient(connection or connect_from_within()), cluster, own, notify)
+    return KubernetesExecutor(KubernetesClient(connection or connect_from_within()), cluster, own, run_events)

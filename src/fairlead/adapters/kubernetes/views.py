@@ -13,6 +13,7 @@ from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.lifecycle.attempts import run_id_of
 from fairlead.model.nodes import Node, NodeTable, ScheduledPod, SchedulingContext
 from fairlead.model.runs import JSON
+from fairlead.run_events import RunEvent, RunEvents
 from fairlead.scheduling import readers
 
 MAX_WARNINGS = 5000
@@ -41,10 +42,10 @@ class RunView:
 
 
 class ClusterView:
-    """The objects of a cluster, updated by reflectors. Notifications are sent after a change is visible."""
+    """The objects of a cluster, updated by reflectors. Events are published after a change is visible."""
 
-    def __init__(self, notify: Callable[[str], None]) -> None:
-        self.notify = notify
+    def __init__(self, run_events: RunEvents) -> None:
+        self._run_events = run_events
         self.on_pod_deleting: Callable[[ObservedPod], None] = lambda _pod: None
         self._lock = threading.RLock()
         self._runs: dict[str, RunView] = {}
@@ -106,6 +107,10 @@ class ClusterView:
         with self._lock:
             run = self._runs.get(self._owners.get(uid, ""))
             return None if run is None or run.main is None or run.main.uid != uid else run.main
+
+    def notify(self, run_id: str) -> None:
+        """Publish that a run may have changed."""
+        self._run_events.publish(RunEvent.OBSERVED, run_id_of(run_id))
 
     def notify_owner(self, uid: str) -> None:
         """Notify the run that an object belongs to, if any."""

@@ -31,6 +31,7 @@ from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.attempts import run_id_of
 from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
+from fairlead.run_events import RunEvent, RunEvents
 
 IN_MOVED_TO = 0x80  # files are replaced by renaming, so they are always complete
 INOTIFY_EVENT = struct.Struct("iIII")  # watch descriptor, mask, cookie, and length of the name that follows
@@ -43,10 +44,10 @@ PACKAGES = str(Path(fairlead.__file__).parent.parent)
 
 
 class RunWatcher:
-    """Calls `notify` when a run may have changed. One thread watches all runs."""
+    """Publishes an event when a run may have changed. One thread watches all runs."""
 
-    def __init__(self) -> None:
-        self.notify: Callable[[str], None] = lambda _run_id: None
+    def __init__(self, run_events: RunEvents) -> None:
+        self._run_events = run_events
         self._selector = selectors.DefaultSelector()
         self._lock = threading.Lock()
         self._wake, self._waker = os.pipe()
@@ -86,6 +87,10 @@ class RunWatcher:
             for descriptor in [descriptor for descriptor, known in self._folders.items() if known == run_id]:
                 del self._folders[descriptor]
                 _libc.inotify_rm_watch(self._inotify, descriptor)
+
+    def notify(self, run_id: str) -> None:
+        """Publish that a run may have changed."""
+        self._run_events.publish(RunEvent.OBSERVED, run_id_of(run_id))
 
     def close(self) -> None:
         """Stop watching."""
@@ -135,7 +140,14 @@ class LocalExecutor:
 
     has_scheduler = False
 
-    def __init__(self, data: Path, machine: Machine, runtime: Runtime, id_table: Path = DEFAULT_FILE) -> None:
+    def __init__(
+        self,
+        data: Path,
+        machine: Machine,
+        runtime: Runtime,
+        run_events: RunEvents,
+        id_table: Path = DEFAULT_FILE,
+    ) -> None:
         self.machine, self.runtime = machine, runtime
         self.runs, self.volumes = data / "runs", data / "volumes"
         self.is_root = os.getuid() == 0
@@ -150,16 +162,12 @@ class LocalExecutor:
         self._supervisors: dict[str, subprocess.Popen[bytes]] = {}  # children of this process, which it must reap
         self._active: dict[str, Spec] = {}  # runs that occupy resources
         self._watched: set[str] = set()
-        self._watcher = RunWatcher()
+        self._watcher = RunWatcher(run_events)
         for folder in self.runs.iterdir():
             self._adopt(RunFolder(folder))
         for folder in machine.cgroups.list_runs(self.runs):
             if not folder.exists() or RunFolder(folder).has_ended:
                 _remove_cgroup(machine.cgroups.folders_of(folder))
-
-    def subscribe(self, notify: Callable[[str], None]) -> None:
-        """Call a function with the ID of each run that changes."""
-        self._watcher.notify = notify
 
     def close(self) -> None:
         """Stop watching runs. The runs keep running."""

@@ -1,4 +1,4 @@
-"""Streams logs and changes to runs, as server-sent events or raw bytes, and the event bus for these changes."""
+"""Streams logs and changes to runs, as server-sent events or raw bytes."""
 
 import asyncio
 import base64
@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from fairlead.errors import FairleadError
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import LogEntry, LogPage
+from fairlead.run_events import RECORD_EVENTS, RunEvents
 from fairlead.server.http.request_context import RequestContext
 from fairlead.services.runs.executions import RunChanges
 from fairlead.services.transactions.unit_of_work import Call
@@ -33,52 +34,36 @@ class Subscription(asyncio.Event):
 
     def __init__(self) -> None:
         super().__init__()
+        self._loop = asyncio.get_running_loop()
         self._run_ids: set[str] = set()
 
-    def notify(self, run_id: str) -> None:
-        """Add a changed run. Must be called on the event loop."""
-        self._run_ids.add(run_id)
-        self.set()
+    def add(self, run_id: str) -> None:
+        """Add a changed run. May be called from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has just been closed
+            self._loop.call_soon_threadsafe(self._add, run_id)
 
     def take(self) -> list[str]:
         """IDs of the runs that have changed since the last call."""
         run_ids, self._run_ids = sorted(self._run_ids), set()
         return run_ids
 
+    def _add(self, run_id: str) -> None:
+        self._run_ids.add(run_id)
+        self.set()
 
-class RunEvents:
-    """Notifies subscribers when a run changes. `publish` may be called from any thread."""
 
-    def __init__(self) -> None:
-        self._subscriptions: dict[str | None, list[Subscription]] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
+@contextlib.contextmanager
+def subscribe(run_events: RunEvents, run_id: str | None = None) -> Iterator[Subscription]:
+    """Subscribe to changes to one run, or to all runs.
 
-    def publish(self, run_id: str) -> None:
-        """Notify the subscribers to this run and the subscribers to all runs."""
-        # Most changes have no subscribers, so they need not interrupt the event loop.
-        if not self._subscriptions.keys().isdisjoint((run_id, None)) and self._loop and not self._loop.is_closed():
-            with contextlib.suppress(RuntimeError):  # the loop has just been closed, so there are no subscribers
-                self._loop.call_soon_threadsafe(self._notify, run_id)
-
-    @contextlib.contextmanager
-    def subscribe(self, run_id: str | None = None) -> Iterator[Subscription]:
-        """Subscribe to changes to one run, or to all runs.
-
-        Subscribe before reading a run, so that no change after the read is missed.
-        """
-        self._loop = asyncio.get_running_loop()
-        subscription = Subscription()
-        self._subscriptions.setdefault(run_id, []).append(subscription)
-        try:
-            yield subscription
-        finally:
-            self._subscriptions[run_id].remove(subscription)
-            if not self._subscriptions[run_id]:
-                del self._subscriptions[run_id]
-
-    def _notify(self, run_id: str) -> None:
-        for subscription in (*self._subscriptions.get(run_id, ()), *self._subscriptions.get(None, ())):
-            subscription.notify(run_id)
+    Subscribe before reading a run, so that no change after the read is missed.
+    """
+    subscription = Subscription()
+    unsubscribe = run_events.subscribe(subscription.add, *RECORD_EVENTS, run_id=run_id)
+    try:
+        yield subscription
+    finally:
+        unsubscribe()
 
 
 async def wait_for_change(subscription: asyncio.Event, seconds: float) -> None:
@@ -154,9 +139,8 @@ async def stream_run_changes(
     context: RequestContext, scope: str | None, start: RunChanges, seconds: float
 ) -> AsyncIterator[bytes]:
     """Events for changes to runs that the caller may view, from now on and for at most `seconds`."""
-    run_events: RunEvents = context.request.app.state.run_events
     feed, sent = context.services.run_feed, _SentEvents()
-    with run_events.subscribe() as subscription:
+    with subscribe(context.services.run_events) as subscription:
         # Sent after subscribing: the client reads its lists after this event, so they include all earlier changes.
         yield write_event("ready", {})
         until, polled_at, changed_since, sent_at = (

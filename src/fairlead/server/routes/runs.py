@@ -17,7 +17,7 @@ from fairlead.model.requests import RunRequest
 from fairlead.server.http.parameters import JsonBody, ListParams
 from fairlead.server.http.request_context import Context
 from fairlead.server.http.routing import make_router, responses
-from fairlead.server.http.streaming import RunEvents, wait_for_change
+from fairlead.server.http.streaming import subscribe, wait_for_change
 from fairlead.services.runs.capacity import Capacity
 from fairlead.services.transactions.pages import ListQuery
 
@@ -91,8 +91,7 @@ async def list_all(context: Context, params: RunListParams) -> Response:
 @router.get("/runs/{run_id}", name="show_run", **responses(RunRecord))
 async def show(context: Context, run_id: str, wait: Wait = 0) -> Response:
     """Show a run. With If-None-Match and `wait`, the response is sent as soon as the run changes."""
-    run_events: RunEvents = context.request.app.state.run_events
-    with run_events.subscribe(run_id) as subscription:
+    with subscribe(context.services.run_events, run_id) as subscription:
         until = time.monotonic() + wait
         while True:
             response = await context.respond(context.services.runs.get, run_id, quick=True)

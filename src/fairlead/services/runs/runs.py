@@ -21,7 +21,8 @@ from fairlead.model.runs import FINAL, State
 from fairlead.model.scopes import Permission
 from fairlead.planning.checks import check_stored_code
 from fairlead.planning.plan import NO_RUN, plan_run
-from fairlead.ports import Executors, Keyring, Notify
+from fairlead.ports import Executors, Keyring
+from fairlead.run_events import RunEvent, RunEvents
 from fairlead.scheduling import quotas
 from fairlead.scheduling.queue_order import queue_key
 from fairlead.scheduling.quotas import QuotaAmounts
@@ -108,9 +109,9 @@ class Runs:
         snapshots: Snapshots,
         executors: Executors,
         keyring: Keyring,
-        notify: Notify = lambda _run_id: None,
+        run_events: RunEvents,
     ) -> None:
-        self.units, self.snapshots, self.executors, self.notify = units, snapshots, executors, notify
+        self.units, self.snapshots, self.executors, self.run_events = units, snapshots, executors, run_events
         self.plan_tokens = PlanTokens(keyring)
         self.suggestions = Suggestions(snapshots, executors)
 
@@ -141,7 +142,7 @@ class Runs:
         except RequestRejected as rejection:  # finding suggestions takes time, so it happens after the transaction
             raise self._add_hint(call, scope, request, rejection) from None
         # This must come after the commit, because the controller reads the run.
-        self.notify(record.id)
+        self.run_events.publish(RunEvent.CHANGED, record.id)
         if has_new_function:
             self._store_function(call, scope, request.function)
         return record
@@ -186,8 +187,8 @@ class Runs:
             record = self._store(unit, scope, request, planned, schedule=schedule)
             self._request_stop(unit, before, f"replaced by run {record.id}")
             unit.store_response(record)
-        self.notify(run_id)
-        self.notify(record.id)
+        self.run_events.publish(RunEvent.CHANGED, run_id)
+        self.run_events.publish(RunEvent.CHANGED, record.id)
         return record
 
     def page(self, call: Call, query: ListQuery, scope: str | None = None) -> Page[RunRecord]:
@@ -229,7 +230,7 @@ class Runs:
                     f"run {run_id} is {record.state}; only runs that have ended can be deleted", "stop it first"
                 )
             unit.remove(record, "run", record.id, record.scope)
-        self.notify(run_id)
+        self.run_events.publish(RunEvent.CHANGED, run_id)
 
     def _stop(self, call: Call, run_id: str) -> RunRecord:
         with self.units.recording(call) as unit:
@@ -238,7 +239,7 @@ class Runs:
             if not record.active or record.state == State.STOPPING:
                 return record
             after = self._request_stop(unit, record)
-        self.notify(run_id)
+        self.run_events.publish(RunEvent.CHANGED, run_id)
         return after
 
     def _store_function(self, call: Call, scope: str, function: Function) -> None:

@@ -16,7 +16,8 @@ from fairlead.model.plans import Violation
 from fairlead.model.records import JSON, RunRecord, ScheduleRecord
 from fairlead.model.requests import RunRequest, Schedule
 from fairlead.model.scopes import Permission
-from fairlead.ports import Notify, Principal
+from fairlead.ports import Principal
+from fairlead.run_events import RunEvent, RunEvents
 from fairlead.services.runs.runs import Runs
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory, retry_on_conflict
@@ -29,8 +30,8 @@ EDITABLE_FIELDS = ("cron", "timezone", "missed", "overlap")
 class Schedules:
     """Manages schedules and submits their runs."""
 
-    def __init__(self, units: UnitOfWorkFactory, runs: Runs, notify: Notify = lambda _run_id: None) -> None:
-        self.units, self.runs, self.notify = units, runs, notify
+    def __init__(self, units: UnitOfWorkFactory, runs: Runs, run_events: RunEvents) -> None:
+        self.units, self.runs, self.run_events = units, runs, run_events
 
     def create(self, call: Call, scope: str, request: RunRequest) -> ScheduleRecord:
         """Create a schedule. Raises `RequestRejected` if its run could not be submitted now."""
@@ -90,7 +91,7 @@ class Schedules:
             if (before := unit.find_response(RunRecord)) is not None:
                 return before
             run = unit.store_response(self.runs.submit_scheduled(unit, _find(unit, scope, name, Permission.RUN)))
-        self.notify(run.id)
+        self.run_events.publish(RunEvent.CHANGED, run.id)
         return run
 
     def delete(self, call: Call, scope: str, name: str) -> None:
@@ -130,7 +131,7 @@ class Schedules:
         except FairleadError as error:
             self._record_rejection(record, error)
         for run in submitted:
-            self.notify(run.id)
+            self.run_events.publish(RunEvent.CHANGED, run.id)
 
     def _load(self, schedule_id: str) -> ScheduleRecord | None:
         # Trusted, because the owner may no longer have any role.
