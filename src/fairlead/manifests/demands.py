@@ -23,19 +23,19 @@ def build_demand(draft: Draft) -> Demand:
         pull_secrets=tuple(draft.pull_secrets) if is_kubernetes else (),
         needs_token=draft.calls_back,
         call=draft.call if draft.function.kind == "python" else None,
-        network=draft.resolution.value("network") or "host",
+        network=draft.values.get("network") or "host",
     )
 
 
 def _build_pod_request(draft: Draft) -> PodRequest:
     """The same pod request as `read_pod_request` reads from the manifests."""
-    gpu, affinity = pods.render_gpus(draft), draft.resolution.values("affinity")
-    volumes = draft.resolution.named("volumes").values()
+    gpu, affinity = pods.render_gpus(draft), draft.section("affinity")
+    volumes = draft.volumes.values()
     return PodRequest(
         amounts=without_unlisted(_count_amounts(draft, gpu.resources), gpu.scheduler),
-        node_selector=draft.resolution.values("node_selector"),
+        node_selector=draft.section("node_selector"),
         node_terms=None if draft.required_nodes is None else tuple(draft.required_nodes),
-        tolerations=tuple(map(dict, draft.resolution.values("tolerations").values())),
+        tolerations=tuple(map(dict, draft.section("tolerations").values())),
         namespace=names.namespace_of(draft.snapshot.project, draft.cluster.namespace),
         labels=draft.labels | gpu.labels,
         pod_affinity=tuple(affinity.get(f"podAffinity.{REQUIRED}", ())),
@@ -43,16 +43,16 @@ def _build_pod_request(draft: Draft) -> PodRequest:
         # Claims that the run creates do not exist before it starts, so a fit check would report them as missing.
         claims=tuple(parts["spec.claim_name"] for parts in volumes if parts["volume_type"] == "shared_volume"),
         gpu_share=gpu.share,
-        count=draft.resolution.value("replicas"),
+        count=draft.values["replicas"],
     )
 
 
 def _count_amounts(draft: Draft, gpu_resources: Amounts) -> Amounts:
     amounts = {name: amount * NANOS for name, amount in gpu_resources.items()}
     for name, kubernetes_name in pods.RESOURCES.items():
-        if isinstance(amount := draft.amount(name, "requests"), Quantity):
+        if isinstance(amount := draft.values.get(f"resources.{name}.requests"), Quantity):
             amounts[kubernetes_name] = amount.nanos
-    for name, parts in draft.resolution.named("resources").items():
+    for name, parts in draft.resources.items():
         if name.startswith("extended.") and parts[""].nanos:
             amounts[name.removeprefix("extended.")] = parts[""].nanos
     # The kubelet limits the number of pods, so the pod itself counts as a resource.
@@ -60,8 +60,8 @@ def _count_amounts(draft: Draft, gpu_resources: Amounts) -> Amounts:
 
 
 def _count_resources(draft: Draft) -> RunResources:
-    count = draft.resolution.value("replicas")
-    cpu, memory = (draft.amount(name, "requests") or Quantity(0) for name in ("cpu", "mem"))
+    count = draft.values["replicas"]
+    cpu, memory = (draft.values.get(f"resources.{name}.requests") or Quantity(0) for name in ("cpu", "mem"))
     # Limited to what a database column can store.
     return RunResources(
         gpus=draft.devices * count,

@@ -38,7 +38,7 @@ def render_metadata(draft: Draft, suffix: str = "", **annotated: str) -> dict[st
 
 def render_image(draft: Draft) -> dict[str, Any]:
     """The image and its pull policy."""
-    image, policy = draft.resolution.value("function", "image"), draft.resolution.value("function", "pull_policy")
+    image, policy = draft.values.get("function.image"), draft.values.get("function.pull_policy")
     has_policy = policy is not None and draft.cluster.executor == "kubernetes"
     return {**({} if image is None else {"image": image}), **({"imagePullPolicy": policy} if has_policy else {})}
 
@@ -54,8 +54,8 @@ def render_command(draft: Draft) -> dict[str, Any]:
 
 def render_envs(draft: Draft) -> list[dict[str, Any]]:
     """Environment variables. Secrets are references to the run's Secret."""
-    envs = draft.resolution.values("envs")
-    secrets = sorted(draft.resolution.names("secrets"))
+    envs = draft.section("envs")
+    secrets = sorted(draft.groups.get("secrets", ()))
     source = object_name(draft, "secrets")
     # The token is a reference, like the secrets: plans are shown and stored, so they must not contain it.
     secret_names = [*([RUN_TOKEN] if draft.calls_back else []), *secrets]

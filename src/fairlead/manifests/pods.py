@@ -143,7 +143,7 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
         metadata["annotations"] = annotations
     spec = {
         "restartPolicy": restart_policy,
-        "automountServiceAccountToken": draft.resolution.value("security", "service_account_token"),
+        "automountServiceAccountToken": draft.values["security.service_account_token"],
         # Otherwise Kubernetes adds variables for every Service in the namespace, including those of other runs.
         "enableServiceLinks": False,
         "securityContext": _render_pod_security(draft),
@@ -151,11 +151,11 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
         "containers": [_render_container(draft, gpu.resources)],
         "volumes": volumes.render_volumes(draft),
         "schedulerName": gpu.scheduler,
-        "nodeSelector": draft.resolution.values("node_selector"),
-        "tolerations": list(map(dict, draft.resolution.values("tolerations").values())),
+        "nodeSelector": draft.section("node_selector"),
+        "tolerations": list(map(dict, draft.section("tolerations").values())),
         "affinity": _render_affinity(draft),
-        "runtimeClassName": draft.resolution.value("runtime_class"),
-        "priorityClassName": draft.resolution.value("priority_class"),
+        "runtimeClassName": draft.values.get("runtime_class"),
+        "priorityClassName": draft.values.get("priority_class"),
     }
     # False is not removed, because automountServiceAccountToken defaults to true.
     return {"metadata": metadata, "spec": {name: value for name, value in spec.items() if value not in (None, {}, [])}}
@@ -174,8 +174,8 @@ def _render_container(draft: Draft, gpu_resources: Mapping[str, int]) -> dict[st
         # If the program writes no termination message, Kubernetes uses the end of its log.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
-            "allowPrivilegeEscalation": draft.resolution.value("security", "allow_privilege_escalation"),
-            "capabilities": {"drop": [draft.resolution.value("security", "drop_capabilities")]},
+            "allowPrivilegeEscalation": draft.values["security.allow_privilege_escalation"],
+            "capabilities": {"drop": [draft.values["security.drop_capabilities"]]},
         },
     }
     if draft.request.action != "job" and draft.port is not None:
@@ -189,7 +189,7 @@ def _render_resources(draft: Draft, gpu_resources: Mapping[str, int]) -> dict[st
     # Kubernetes requires equal requests and limits for GPUs and other extended resources.
     requests = {name: str(amount) for name, amount in gpu_resources.items()}
     limits = dict(requests)
-    for name, parts in draft.resolution.named("resources").items():
+    for name, parts in draft.resources.items():
         if name in RESOURCES:
             for part, amounts in (("requests", requests), ("limits", limits)):
                 # `unlimited` is expressed by omitting the limit.
@@ -203,7 +203,7 @@ def _render_resources(draft: Draft, gpu_resources: Mapping[str, int]) -> dict[st
 
 
 def _render_affinity(draft: Draft) -> dict[str, Any]:
-    parts = draft.resolution.values("affinity")
+    parts = draft.section("affinity")
     if draft.required_nodes is not None:
         parts[REQUIRED_NODES] = draft.required_nodes
     # Copied (ten times faster than with deepcopy), because changing a manifest must not change the compute resource
@@ -214,11 +214,11 @@ def _render_affinity(draft: Draft) -> dict[str, Any]:
 
 def _render_pod_security(draft: Draft) -> dict[str, Any]:
     return {
-        "runAsNonRoot": draft.resolution.value("security", "run_as_non_root"),
-        "runAsUser": draft.resolution.value("run_as_user"),
-        "runAsGroup": draft.resolution.value("run_as_group"),
-        "fsGroup": draft.resolution.value("fs_group"),
+        "runAsNonRoot": draft.values["security.run_as_non_root"],
+        "runAsUser": draft.values.get("run_as_user"),
+        "runAsGroup": draft.values.get("run_as_group"),
+        "fsGroup": draft.values.get("fs_group"),
         # Otherwise mounting a volume with a million files takes minutes each time.
         "fsGroupChangePolicy": "OnRootMismatch",
-        "seccompProfile": {"type": draft.resolution.value("security", "seccomp_profile")},
+        "seccompProfile": {"type": draft.values["security.seccomp_profile"]},
     }

@@ -26,7 +26,7 @@ def render_manifests(draft: Draft) -> tuple[Manifest, ...]:
 
 def render_job(draft: Draft) -> Manifest:
     """The Job that executes a batch run."""
-    replicas = draft.resolution.value("replicas")
+    replicas = draft.values["replicas"]
     spec: dict[str, Any] = {
         # Fairlead handles retries itself, because logs are lost when Kubernetes replaces a pod.
         "backoffLimit": 0,
@@ -42,7 +42,7 @@ def render_job(draft: Draft) -> Manifest:
         spec["completionMode"] = "Indexed"
     # A podFailurePolicy requires Never.
     spec["template"] = pods.render_pod_template(draft, "Never")
-    if (deadline := draft.resolution.value("deadline")) is not None:
+    if (deadline := draft.values.get("deadline")) is not None:
         # Set on the pod, so that time counts only once it is on a node. A Job's deadline would include queue time.
         spec["template"]["spec"]["activeDeadlineSeconds"] = int(deadline)
     # The queue label is added when the Job is released. From then on Kueue decides when it runs.
@@ -53,7 +53,7 @@ def render_job(draft: Draft) -> Manifest:
 def render_deployment(draft: Draft) -> Manifest:
     """The Deployment that keeps a served model or a workspace running."""
     spec: dict[str, Any] = {
-        "replicas": draft.resolution.value("replicas"),
+        "replicas": draft.values["replicas"],
         "selector": {"matchLabels": _selector(draft)},
     }
     if draft.request.action == "workspace":
@@ -72,4 +72,4 @@ def render_service(draft: Draft) -> Manifest:
 
 
 def _selector(draft: Draft) -> dict[str, str]:
-    return {RUN_LABEL: draft.resolution.value("labels", RUN_LABEL)}
+    return {RUN_LABEL: draft.labels[RUN_LABEL]}

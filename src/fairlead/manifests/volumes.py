@@ -42,7 +42,7 @@ def render_claims(draft: Draft) -> Iterator[Manifest]:
 
 
 def _requested(draft: Draft) -> Iterable[tuple[str, Parts]]:
-    return draft.resolution.named("volumes").items()
+    return draft.volumes.items()
 
 
 def _platform_volumes(draft: Draft) -> Iterator[tuple[Json, Json]]:
@@ -53,7 +53,7 @@ def _platform_volumes(draft: Draft) -> Iterator[tuple[Json, Json]]:
         code = {"name": "fairlead-code", "configMap": {"name": object_name(draft, "code")}}
         yield code, {"name": "fairlead-code", "mountPath": BOOTSTRAP, "readOnly": True}
     # By default /dev/shm has 64 MiB, which is too little for PyTorch's data loaders.
-    shm, limit = draft.resolution.value("resources", "shm"), draft.amount("mem", "limits")
+    shm, limit = draft.values.get("resources.shm"), draft.values.get("resources.mem.limits")
     if shm:
         # `shm: true`: shared memory counts toward the pod's memory, so more than the memory limit is never useful.
         size = shm if isinstance(shm, Quantity) else limit

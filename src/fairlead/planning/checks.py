@@ -68,17 +68,17 @@ def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
 def check_storage_classes(draft: Draft) -> Iterator[Violation]:
     """A claim's storage class must be allowed in the cluster. A claim without one gets the cluster default."""
     allowed = draft.cluster.storage_classes
-    for name, parts in draft.resolution.named("volumes").items():
+    for name, parts in draft.volumes.items():
         requested = parts.get("spec.storage_class")
         if allowed is not None and requested is not None and parts["volume_type"] in SIZED and requested not in allowed:
             path = f"volumes.{name}.spec.storage_class"
-            setting = draft.resolution.setting("volumes", name, "spec.storage_class")
+            setting = draft.settings.get(f"volumes.{name}.spec.storage_class")
             yield _reject_class(draft, path, "storage_classes", requested, allowed, setting.source if setting else None)
 
 
 def check_runtime_class(draft: Draft) -> Iterator[Violation]:
     """The runtime class must be allowed in the cluster."""
-    allowed, setting = draft.cluster.runtime_classes, draft.resolution.setting("runtime_class")
+    allowed, setting = draft.cluster.runtime_classes, draft.settings.get("runtime_class")
     if allowed is not None and setting is not None and setting.value is not None and setting.value not in allowed:
         yield _reject_class(draft, "runtime_class", "runtime_classes", setting.value, allowed, setting.source)
 
@@ -95,7 +95,7 @@ def _reject_class(
 
 def check_action(draft: Draft) -> Iterator[Violation]:
     """Check fields that only some actions support."""
-    action, replicas = draft.request.action, draft.resolution.value("replicas")
+    action, replicas = draft.request.action, draft.values["replicas"]
     if action == "workspace" and replicas > 1:
         yield Violation(
             "replicas", "workspace", f"a workspace has only one pod, found {replicas} replicas", "remove replicas"
@@ -106,7 +106,7 @@ def check_action(draft: Draft) -> Iterator[Violation]:
     if action != "workspace" and draft.request.idle_timeout is not None:
         message = f"only workspaces can have an idle timeout, found {draft.request.idle_timeout} for action {action}"
         yield Violation("idle_timeout", "action", message, "remove it, or submit a workspace")
-    idle = draft.resolution.value("idle_timeout")
+    idle = draft.values.get("idle_timeout")
     if action == "workspace" and idle is not None and idle < MIN_IDLE_TIMEOUT:
         message = f"must be at least {MIN_IDLE_TIMEOUT}, found {idle}"
         yield Violation("idle_timeout", "minimum", message, f"use {MIN_IDLE_TIMEOUT} or more")
@@ -189,7 +189,7 @@ def check_names(draft: Draft) -> Iterator[Violation]:
         ("profile", "compute resource", snapshot.compute_resources),
         ("template", "template", snapshot.templates),
     ):
-        named = draft.resolution.setting(field)
+        named = draft.settings.get(field)
         if named is not None and named.value not in known:
             # It is archived without a successor. If it had one, planning would already have replaced the name.
             if (field, named.value) in snapshot.archived:
@@ -215,10 +215,10 @@ def check_plan_token(draft: Draft) -> Iterator[Violation]:
 def check_mounts(draft: Draft) -> Iterator[Violation]:
     """Mount paths must be unique, and must not be folders of the platform or of the system."""
     taken: dict[str, str] = {}
-    if draft.resolution.value("resources", "shm"):
+    if draft.values.get("resources.shm"):
         # The platform mounts a volume there only if shared memory is requested.
-        taken[SHARED_MEMORY] = f"shared memory ({_source_of(draft.resolution.setting('resources', 'shm'))})"
-    for name, parts in draft.resolution.named("volumes").items():
+        taken[SHARED_MEMORY] = f"shared memory ({_source_of(draft.settings.get('resources.shm'))})"
+    for name, parts in draft.volumes.items():
         path, setting_path = parts["mount_path"], f"volumes.{name}.mount_path"
         for folder in (HOME, BOOTSTRAP):
             # A volume there could replace the bootstrap program or hide the run's result.
@@ -233,7 +233,7 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
         elif _is_inside(path, KERNEL_FOLDERS) and not _is_inside(path, MEMORY_FOLDERS):
             message = f"volumes cannot be mounted at {path}, where the kernel provides devices or settings"
             yield Violation(setting_path, "system_path", message, "use another path, for example /data")
-        mine = f"volume {name} ({_source_of(draft.resolution.setting('volumes', name, 'mount_path'))})"
+        mine = f"volume {name} ({_source_of(draft.settings[f'volumes.{name}.mount_path'])})"
         other = taken.setdefault(path, mine)
         if other != mine:
             message = f"{other} and {mine} are both mounted at {path}"
@@ -242,9 +242,9 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
 
 def check_variables(draft: Draft) -> Iterator[Violation]:
     """A variable cannot be both an env and a secret."""
-    secrets = draft.resolution.names("secrets")
-    for name in [name for name in draft.resolution.names("envs") if name in secrets]:
-        env, secret = draft.resolution.setting("envs", name), draft.resolution.setting("secrets", name)
+    secrets = draft.groups.get("secrets", ())
+    for name in [name for name in draft.groups.get("envs", ()) if name in secrets]:
+        env, secret = draft.settings.get(f"envs.{name}"), draft.settings.get(f"secrets.{name}")
         message = f"{name} is set both as an env ({_source_of(env)}) and as a secret ({_source_of(secret)})"
         yield Violation(f"envs.{name}", "env_and_secret", message, "remove or rename one of them")
 
@@ -252,8 +252,8 @@ def check_variables(draft: Draft) -> Iterator[Violation]:
 def check_reserved(draft: Draft) -> Iterator[Violation]:
     """Variables with the reserved prefix control the run's bootstrap."""
     for section in ("envs", "secrets"):
-        for name in [name for name in draft.resolution.names(section) if name.startswith(RESERVED)]:
-            setting = draft.resolution.setting(section, name)
+        for name in [name for name in draft.groups.get(section, ()) if name.startswith(RESERVED)]:
+            setting = draft.settings.get(f"{section}.{name}")
             if setting is not None and setting.source.layer is not Layer.ENFORCED:
                 message = f"{name} starts with {RESERVED}, which is reserved for the platform"
                 yield Violation(f"{section}.{name}", "reserved", message, "rename it", setting.source)
@@ -280,7 +280,7 @@ def check_secrets(draft: Draft) -> Iterator[Violation]:
 def check_shared_volumes(draft: Draft) -> Iterator[Violation]:
     """Shared volumes must exist in the project."""
     known = draft.snapshot.volumes
-    for name, parts in draft.resolution.named("volumes").items():
+    for name, parts in draft.volumes.items():
         claim = parts.get("spec.claim_name")
         if known is not None and claim is not None and claim not in known:
             message = f"project {draft.snapshot.project} has no volume {claim}"
@@ -289,8 +289,8 @@ def check_shared_volumes(draft: Draft) -> Iterator[Violation]:
 
 def check_claims(draft: Draft) -> Iterator[Violation]:
     """A ReadWriteOnce claim cannot be used by more than one replica."""
-    replicas = draft.resolution.value("replicas")
-    for name, parts in draft.resolution.named("volumes").items():
+    replicas = draft.values["replicas"]
+    for name, parts in draft.volumes.items():
         if parts["volume_type"] == "persistent_volume_claim" and replicas > 1:
             message = f"volume {name} can be mounted on only one node (ReadWriteOnce), found {replicas} replicas"
             hint = "set replicas to 1, or use volume type ephemeral (one per pod) or shared_volume"
@@ -299,18 +299,19 @@ def check_claims(draft: Draft) -> Iterator[Violation]:
 
 def check_workload_type(draft: Draft) -> Iterator[Violation]:
     """A compute resource may allow only some workload types."""
-    resource, kind = draft.compute_resource, WORKLOAD_TYPES[draft.request.action]
+    resource = draft.snapshot.compute_resources.get(draft.values.get("profile", ""))
+    kind = WORKLOAD_TYPES[draft.request.action]
     if resource is not None and resource.workload_types is not None and kind not in resource.workload_types:
         allowed = ", ".join(resource.workload_types)
         message = f"compute resource {resource.name} allows {allowed}; action {draft.request.action} is of type {kind}"
-        source = draft.resolution.setting("profile")
+        source = draft.settings.get("profile")
         hint = f"choose a compute resource for {kind}"
         yield Violation("profile", "workload_types", message, hint, source.source if source else None)
 
 
 def check_extended(draft: Draft) -> Iterator[Violation]:
     """GPUs must be requested with resources.gpu, which rules and quotas check."""
-    for name in draft.resolution.names("resources"):
+    for name in draft.groups.get("resources", ()):
         resource = name.removeprefix("extended.")
         if name != resource and (resource == draft.cluster.gpu_resource or resource.startswith(GPU_RESOURCES)):
             message = f"{resource} is a GPU resource, but policies and quotas check resources.gpu"
@@ -319,14 +320,14 @@ def check_extended(draft: Draft) -> Iterator[Violation]:
 
 def check_placement(draft: Draft) -> Iterator[Violation]:
     """Node selector, node affinity and GPU type must not contradict each other."""
-    required = draft.resolution.setting("affinity", layers.REQUIRED_NODES)
+    required = draft.settings.get(f"affinity.{layers.REQUIRED_NODES}")
     # The terms are counted from the layers, because `combine_terms` stops multiplying them at the maximum.
     count = math.prod(len(layer.value) for layer in required.combined) if required else 0
     path = f"affinity.{layers.REQUIRED_NODES}"
     if count > layers.MAX_TERMS:
         message = f"the layers together have {count} terms; at most {layers.MAX_TERMS} are allowed"
         yield Violation(path, "length", message, "use fewer alternatives")
-    elif layers.is_impossible_placement(draft.resolution.values("node_selector"), draft.required_nodes):
+    elif layers.is_impossible_placement(draft.section("node_selector"), draft.required_nodes):
         sources = dict.fromkeys(str(term.source) for term in (required.combined or (required,) if required else ()))
         other = f"node affinity (from {', '.join(sources)})" if sources else "GPU type"
         message = f"node selector and {other} contradict each other, so no node can match"
@@ -337,9 +338,9 @@ def check_placement(draft: Draft) -> Iterator[Violation]:
 def check_amounts(draft: Draft) -> Iterator[Violation]:
     """A limit computed with a factor may exceed the largest possible amount."""
     for name in AMOUNTS:
-        limit = draft.amount(name, "limits")
+        limit = draft.values.get(f"resources.{name}.limits")
         if isinstance(limit, Quantity) and limit > MAX_AMOUNT:
-            setting = draft.resolution.setting("resources", name, "limits")
+            setting = draft.settings.get(f"resources.{name}.limits")
             message = f"must be at most {MAX_AMOUNT}, found {limit}"
             source = setting.source if setting else None
             yield Violation(f"resources.{name}.limits", "range", message, "request less", source)

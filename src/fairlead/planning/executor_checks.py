@@ -18,7 +18,7 @@ def check_local(draft: Draft) -> Iterator[Violation]:
     """A local cluster executes Python functions, each as a single process."""
     if draft.cluster.executor != "local":
         return
-    function, action, replicas = draft.function, draft.request.action, draft.resolution.value("replicas")
+    function, action, replicas = draft.function, draft.request.action, draft.values["replicas"]
     cluster = f"cluster/{draft.cluster.name}"
     if function.kind == "container":
         message = f"{cluster} cannot run containers, found image {function.image}"
@@ -28,7 +28,7 @@ def check_local(draft: Draft) -> Iterator[Violation]:
     if replicas > 1:
         message = f"{cluster} runs a single process per run, found {replicas} replicas"
         yield Violation("replicas", "local", message, f"submit {replicas} runs, or {USE_KUBERNETES}")
-    for name, parts in draft.resolution.named("volumes").items():
+    for name, parts in draft.volumes.items():
         if parts["volume_type"] == "config_map":
             message = f"{cluster} has no config maps, found {parts['spec.name']}"
             hint = f"use a secret or a shared volume, or {USE_KUBERNETES}"
@@ -46,7 +46,7 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
     capabilities = draft.snapshot.capabilities
     if capabilities is None or capabilities.mount_error is None:
         return
-    for name in draft.resolution.named("volumes"):
+    for name in draft.volumes:
         message = f"cluster/{draft.cluster.name} cannot mount volumes: {capabilities.mount_error}"
         yield Violation(f"volumes.{name}", "mounts", message, f"{ALLOW_NAMESPACES}, or {USE_KUBERNETES}")
 
@@ -57,7 +57,7 @@ def check_user(draft: Draft) -> Iterator[Violation]:
     if capabilities is None or capabilities.user_ids:
         return
     for field in ("run_as_user", "run_as_group"):
-        setting = draft.resolution.setting(field)
+        setting = draft.settings.get(field)
         if setting is not None and setting.value is not None and setting.source.layer is not Layer.ENFORCED:
             message = f"cluster/{draft.cluster.name} cannot run as {setting.value}: {capabilities.mount_error}"
             yield Violation(field, "user_ids", message, f"remove it, or {ALLOW_NAMESPACES}", setting.source)
@@ -65,7 +65,7 @@ def check_user(draft: Draft) -> Iterator[Violation]:
 
 def check_network(draft: Draft) -> Iterator[Violation]:
     """A policy can require runs without a network, which not every executor supports."""
-    setting = draft.resolution.setting("network")
+    setting = draft.settings.get("network")
     if setting is None:
         return
     cluster, source = f"cluster/{draft.cluster.name}", setting.source
@@ -86,7 +86,7 @@ def warn_of_no_enforcement(draft: Draft) -> Iterator[PlanWarning]:
     if capabilities is None:
         return
     for name, protection_name in LIMITED.items():
-        limit, protection = draft.amount(name, "limits"), capabilities.protections.get(protection_name)
+        limit, protection = draft.values.get(f"resources.{name}.limits"), capabilities.protections.get(protection_name)
         if not isinstance(limit, Quantity) or protection is None:
             continue
         path = f"resources.{name}.limits"
@@ -96,13 +96,13 @@ def warn_of_no_enforcement(draft: Draft) -> Iterator[PlanWarning]:
         elif protection.mechanism == "affinity" and limit.nanos % NANOS:
             message = f"{cluster} can only limit runs to whole cores, so {limit} becomes {-(-limit.nanos // NANOS)}"
             yield PlanWarning(path, "not_enforced", message, "use a whole number, or start the server as root")
-    if capabilities.mount_error is not None and draft.resolution.value("resources", "shm"):
+    if capabilities.mount_error is not None and draft.values.get("resources.shm"):
         message = f"{SHARED_MEMORY} of {cluster} is shared with other programs and has no limit for this run"
         yield PlanWarning("resources.shm", "not_enforced", message, f"remove it, or {ALLOW_NAMESPACES}")
-    group = draft.resolution.setting("fs_group")
+    group = draft.settings.get("fs_group")
     if group is None or group.source.layer is Layer.ENFORCED or capabilities.more_groups:
         return
-    if group.value != draft.resolution.value("run_as_group"):
+    if group.value != draft.values.get("run_as_group"):
         message = f"{group.value} has no effect on {cluster}, whose server does not run as root"
         yield PlanWarning("fs_group", "no_effect", message, "remove it; volumes are writable for the run")
 
@@ -119,15 +119,15 @@ def warn_of_no_effect(draft: Draft) -> Iterator[PlanWarning]:
     if draft.function.kind == "python" and draft.port is not None and not draft.function.command:
         message = f"port {draft.port} has no effect on cluster/{draft.cluster.name}: only commands use a port there"
         yield PlanWarning("function.port", "no_effect", message, "remove it; use the run's URL")
-    for path, value in _pull_settings(draft):
-        message = f"{value} has no effect on cluster/{draft.cluster.name}, which does not pull images"
+    for path, pulled in _pull_settings(draft):
+        message = f"{pulled} has no effect on cluster/{draft.cluster.name}, which does not pull images"
         yield PlanWarning(path, "no_effect", message, "remove it")
     for field in ("runtime_class", "priority_class"):
-        if (value := draft.resolution.value(field)) is not None:
+        if (value := draft.values.get(field)) is not None:
             message = f"{value} has no effect on cluster/{draft.cluster.name}, which is a single machine"
             yield PlanWarning(field, "no_effect", message, "remove it")
     for part in ("podAffinity", "podAntiAffinity"):
-        if any(path.startswith(part) for path in draft.resolution.names("affinity")):
+        if any(path.startswith(part) for path in draft.groups.get("affinity", ())):
             message = f"{part} has no effect on cluster/{draft.cluster.name}, which is a single machine"
             yield PlanWarning("affinity", "no_effect", message, "remove it")
 
@@ -135,14 +135,14 @@ def warn_of_no_effect(draft: Draft) -> Iterator[PlanWarning]:
 def _check_port(draft: Draft, cluster: str) -> Iterator[Violation]:
     """Without function.port, the executor picks a free port and sets PORT, so users cannot set it."""
     for field in ("envs", "secrets"):
-        if draft.resolution.value(field, PORT) is not None:
+        if draft.values.get(f"{field}.{PORT}") is not None:
             message = f"{cluster} sets {PORT} to a free port"
             yield Violation(f"{field}.{PORT}", "local", message, "remove it, or set function.port instead")
 
 
 def _pull_settings(draft: Draft) -> Iterator[tuple[str, str]]:
     """The settings for pulling images, with their paths."""
-    if (policy := draft.resolution.value("function", "pull_policy")) is not None:
+    if (policy := draft.values.get("function.pull_policy")) is not None:
         yield "function.pull_policy", policy
     for name, path in draft.pull_secrets.items():
         yield path, name

@@ -11,17 +11,17 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
 from fairlead.planning import checks, plan_warnings, policy_rules
 from fairlead.resolution import enforced
-from fairlead.resolution.drafts import Draft, Snapshot
+from fairlead.resolution.drafts import Snapshot, build_draft
 from fairlead.resolution.layers import (
     AMOUNTS,
     LayerValues,
-    Resolution,
     SettingGroup,
     Settings,
     add_layer,
     layer_values,
     resolve,
     single_setting,
+    value_of,
 )
 from fairlead.scheduling import evaluation
 
@@ -40,17 +40,16 @@ def plan_run(
     """Plan a run. A plan with violations has no manifests; without `nodes` its fit is unknown."""
     layers = _collect(request, snapshot)
     settings = resolve(layers)
-    resolution = Resolution(settings)
     _redirect(settings, snapshot)
     # Added last, because any layer may choose the compute resource, and its values override all layers.
-    if (named := snapshot.compute_resources.get(resolution.value("profile"))) is not None:
+    if (named := snapshot.compute_resources.get(value_of(settings, "profile"))) is not None:
         add_layer(settings, snapshot.layer_of(Layer.COMPUTE_RESOURCE, named))
     # This comes before the checks, so that rules also apply to computed limits.
     _complete(settings, snapshot)
     plan_warnings.bound_growth(settings, snapshot)
-    add_layer(settings, enforced.resolve_enforced(resolution, request, snapshot, run_id))
-    draft = Draft(request, snapshot, resolution, run_id)
-    overridden = plan_warnings.warn_overridden(resolution)
+    add_layer(settings, enforced.resolve_enforced(settings, request, snapshot, run_id))
+    draft = build_draft(request, snapshot, run_id, settings)
+    overridden = plan_warnings.warn_overridden(draft)
     # A user who overrides a template value does so on purpose; `strict` is about user values that other layers
     # override.
     strict = [warning for warning in overridden if request.strict and warning.source != USER]
@@ -58,7 +57,7 @@ def plan_run(
         *_as_violations(strict),
         *checks.check_request(draft),
         # The layers are also passed, because `locked` is about which layer sets a value, not about the result.
-        *policy_rules.check_rules(snapshot.rules, resolution, layers),
+        *policy_rules.check_rules(draft, layers),
     )
     manifests = () if violations or not render else rendering.render_manifests(draft)
     # Only the rendered object shows whether all settings together are too large.
@@ -75,7 +74,7 @@ def plan_run(
     if never and switch.value == "refuse":
         violations, manifests, never = tuple(replace(violation, source=switch.source) for violation in never), (), ()
     return Plan(
-        settings=resolution.flat,
+        settings=tuple(draft.settings.values()),
         warnings=(
             *(warning for warning in overridden if warning not in strict),
             *plan_warnings.warn(draft),

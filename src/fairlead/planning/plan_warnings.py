@@ -9,7 +9,7 @@ from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 from fairlead.planning import executor_checks
 from fairlead.resolution import policy_merging
 from fairlead.resolution.drafts import Draft, Snapshot
-from fairlead.resolution.layers import Resolution, Settings
+from fairlead.resolution.layers import Settings
 from fairlead.resolution.policy_merging import EffectiveRule
 
 MEBIBYTE = 2**20 * NANOS
@@ -46,17 +46,17 @@ def bound_growth(settings: Settings, snapshot: Snapshot) -> None:
 
 def warn_of_no_growth(draft: Draft) -> Iterator[PlanWarning]:
     """Warn if `on_oom` can never take effect."""
-    if draft.resolution.setting("on_oom", "grow") is None:
+    if draft.settings.get("on_oom.grow") is None:
         return
-    resolution, action = draft.resolution, draft.request.action
-    request, most = resolution.setting("resources", "mem", "requests"), resolution.setting("on_oom", "max")
-    memory = _memory_of(resolution.settings)
+    action = draft.request.action
+    request, most = draft.settings.get("resources.mem.requests"), draft.settings.get("on_oom.max")
+    memory = _memory_of(draft.groups)
     message, hint = "", "remove it"
     if action != "job":
         message = f"runs with action {action} restart with the same memory"
     elif request is None or memory is None:
         message, hint = "no memory is requested", "set resources.mem"
-    elif _is_owned(resolution.settings):
+    elif _is_owned(draft.groups):
         message = f"the memory is set by the {request.source}"
     elif most is not None and most.value <= memory[1]:
         message = f"the run starts with {memory[1]} of memory, and at most {most.value} is allowed"
@@ -67,7 +67,7 @@ def warn_of_no_growth(draft: Draft) -> Iterator[PlanWarning]:
 
 def warn_of_no_retries(draft: Draft) -> Iterator[PlanWarning]:
     """Kubernetes restarts served runs and workspaces forever, so they never fail and are never retried."""
-    retries = draft.resolution.value("retries")
+    retries = draft.values.get("retries")
     if retries and draft.request.action != "job" and draft.cluster.executor == "kubernetes":
         message = f"retries has no effect: cluster/{draft.cluster.name} restarts the run automatically"
         yield PlanWarning("retries", "no_effect", message, "remove it")
@@ -126,11 +126,11 @@ def warn(draft: Draft) -> tuple[PlanWarning, ...]:
     return tuple(chain.from_iterable(check(draft) for check in CHECKS))
 
 
-def warn_overridden(resolution: Resolution) -> tuple[PlanWarning, ...]:
+def warn_overridden(draft: Draft) -> tuple[PlanWarning, ...]:
     """A warning for each user or template value that was overridden."""
     return tuple(
         _describe_overridden(setting, overridden)
-        for setting in resolution.flat
+        for setting in draft.settings.values()
         for overridden in setting.overridden
         if overridden.source.layer in REQUESTING_LAYERS
         and overridden.value != setting.value
@@ -162,7 +162,7 @@ def warn_of_unlisted_type(draft: Draft) -> Iterator[PlanWarning]:
 def warn_of_tiny_memory(draft: Draft) -> Iterator[PlanWarning]:
     """An amount without a suffix is in bytes, which is almost always a mistake."""
     for name in ("mem", "disk"):
-        amount = draft.amount(name, "requests")
+        amount = draft.values.get(f"resources.{name}.requests")
         if amount is not None and Quantity(0) < amount < MIN_PLAUSIBLE:
             message = f"{amount.units} bytes is very little"
             hint = f"add a suffix, for example {amount.units}Mi or {amount.units}Gi"
@@ -171,7 +171,7 @@ def warn_of_tiny_memory(draft: Draft) -> Iterator[PlanWarning]:
 
 def warn_of_shared_memory(draft: Draft) -> Iterator[PlanWarning]:
     """Shared memory counts as memory, so more than the memory limit leads to an out-of-memory kill."""
-    shm, limit = draft.resolution.value("resources", "shm"), draft.amount("mem", "limits")
+    shm, limit = draft.values.get("resources.shm"), draft.values.get("resources.mem.limits")
     if isinstance(shm, Quantity) and isinstance(limit, Quantity) and shm > limit:
         message = f"{shm} of shared memory exceeds the memory limit of {limit}"
         hint = f"set it to {limit} or less, or raise resources.mem.limits"
@@ -182,8 +182,8 @@ def warn_of_quota(draft: Draft) -> Iterator[PlanWarning]:
     """A run that alone exceeds a quota waits forever."""
     if not draft.snapshot.quotas:
         return
-    replicas = draft.resolution.value("replicas")
-    cpu, mem = draft.amount("cpu", "requests"), draft.amount("mem", "requests")
+    replicas = draft.values["replicas"]
+    cpu, mem = draft.values.get("resources.cpu.requests"), draft.values.get("resources.mem.requests")
     needs = {
         "gpu": ("resources.gpu.devices", draft.devices * replicas),
         "cpu": ("resources.cpu.requests", cpu and cpu.times(replicas)),
@@ -218,7 +218,7 @@ def warn_of_missing_code(draft: Draft) -> Iterator[PlanWarning]:
 def warn_of_archived(draft: Draft) -> Iterator[PlanWarning]:
     """An archived name still works through its successor, but only for a limited time."""
     for field, noun in (("profile", "compute resource"), ("template", "template")):
-        named = draft.resolution.setting(field)
+        named = draft.settings.get(field)
         for overridden in named.overridden if named is not None else ():
             if (field, overridden.value) in draft.snapshot.archived and named is not None:
                 message = f"{noun} {overridden.value} is archived; its successor {named.value} is used"

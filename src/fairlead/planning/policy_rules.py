@@ -9,7 +9,7 @@ from fairlead.model.plans import Layer, Setting, SourcedValue, Violation, format
 from fairlead.model.quantities import UNLIMITED
 from fairlead.model.resources import EXISTING, SIZED, WHOLE_DEVICE
 from fairlead.resolution.drafts import Draft
-from fairlead.resolution.layers import LayerValues, Resolution
+from fairlead.resolution.layers import LayerValues
 from fairlead.resolution.policy_merging import EffectiveRule
 
 SET_BY_COMPUTE_RESOURCE = "choose another compute resource, or ask an administrator"
@@ -19,20 +19,18 @@ LIMIT_PATHS = ("resources.cpu.limits", "resources.mem.limits", "resources.disk.l
 IDS = ("run_as_user", "run_as_group", "fs_group")
 
 
-def check_rules(
-    rules: Mapping[str, EffectiveRule], resolution: Resolution, layers: Sequence[LayerValues]
-) -> Iterator[Violation]:
+def check_rules(draft: Draft, layers: Sequence[LayerValues]) -> Iterator[Violation]:
     """All violated rules. `locked` applies to the values of templates and users."""
     # A setting without a value was removed by a stronger layer, so it does not satisfy `required`.
-    settings = {setting.path: setting for setting in resolution.flat if setting.value is not None}
-    for path, rule in rules.items():
+    settings = {setting.path: setting for setting in draft.settings.values() if setting.value is not None}
+    for path, rule in draft.snapshot.rules.items():
         if rule.required or rule.locked:
             yield from _check_flags(path, rule, settings, layers)
         for setting_path in _matching_paths(path, settings):
             value = _effective_value(setting_path, settings)
             if violations := list(_check_bounds(setting_path, value, rule)):
                 # `settings` leaves out limits that a layer removed, but the message names that layer.
-                owner = next((setting for setting in resolution.flat if setting.path == setting_path), None)
+                owner = draft.settings.get(setting_path)
                 description = _describe_value(value, owner)
                 owned = owner is not None and owner.source.layer is Layer.COMPUTE_RESOURCE
                 for violation in violations:
@@ -154,7 +152,7 @@ def check_existing_volumes(draft: Draft) -> Iterator[Violation]:
     switch = draft.switches["existing_volumes"]
     if switch.value == "allow":
         return
-    for name, parts in draft.resolution.named("volumes").items():
+    for name, parts in draft.volumes.items():
         if parts["volume_type"] in EXISTING:
             message = f"{parts['volume_type']} uses an existing volume; {_describe_denial(switch)}"
             hint = "use a new volume, or ask an administrator to set existing_volumes to allow"
@@ -167,7 +165,7 @@ def check_storage_classes(draft: Draft) -> Iterator[Violation]:
     if switch.value is None:
         return
     allowed = ", ".join(switch.value) or "none"
-    for name, parts in draft.resolution.named("volumes").items():
+    for name, parts in draft.volumes.items():
         # A claim without a class would get the cluster's default class, which may not be allowed.
         requested = parts.get("spec.storage_class")
         if parts["volume_type"] in SIZED and requested not in switch.value:
@@ -179,7 +177,7 @@ def check_storage_classes(draft: Draft) -> Iterator[Violation]:
 
 def check_registries(draft: Draft) -> Iterator[Violation]:
     """Images must come from an allowed registry."""
-    switch, image = draft.switches["registries"], draft.resolution.value("function", "image")
+    switch, image = draft.switches["registries"], draft.values.get("function.image")
     if switch.value is None or image is None:
         return
     # python:3.12 is an image from docker.io, although its name does not contain the registry.
@@ -197,7 +195,7 @@ def check_registries(draft: Draft) -> Iterator[Violation]:
 def check_compute_resource(draft: Draft) -> Iterator[Violation]:
     """A run must use a compute resource if policies require one."""
     switch = draft.switches["compute_resource"]
-    if switch.value == "required" and draft.resolution.value("profile") is None:
+    if switch.value == "required" and draft.values.get("profile") is None:
         message = f"no compute resource is set; the {switch.source} requires one"
         known = ", ".join(sorted(draft.snapshot.compute_resources))
         hint = f"choose one: {known}" if known else "ask an administrator to create one; there are none yet"
@@ -209,7 +207,7 @@ def check_root(draft: Draft) -> Iterator[Violation]:
     switch = draft.switches["allow_root"]
     for name in IDS:
         # The platform sets fs_group to run_as_group, so a 0 is only reported for the field that the user set.
-        setting = draft.resolution.setting(name)
+        setting = draft.settings.get(name)
         if setting and setting.value == 0 and setting.source.layer is not Layer.ENFORCED and not switch.value:
             message = f"0 is root; {_describe_denial(switch)}"
             hint = "use another ID such as 1000, or ask an administrator to set allow_root to true"

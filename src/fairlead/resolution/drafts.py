@@ -3,19 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from fairlead.model import names
 from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Quota, Template
 from fairlead.model.isolation import Capabilities
 from fairlead.model.names import PREFIX
-from fairlead.model.plans import FunctionCall, Layer, Source, SourcedValue
+from fairlead.model.plans import FunctionCall, Layer, Setting, Source, SourcedValue
 from fairlead.model.quantities import GpuMemory, Percent
 from fairlead.model.requests import Function, RunRequest
 from fairlead.model.resources import WHOLE_DEVICE, Requirements
 from fairlead.model.scopes import Cluster
 from fairlead.resolution import policy_merging
-from fairlead.resolution.layers import REQUIRED_NODES, LayerValues, Resolution, Term, cross_terms, layer_values
+from fairlead.resolution.layers import NOTHING, REQUIRED_NODES, LayerValues, Settings, Term, cross_terms, layer_values
 from fairlead.resolution.policy_merging import EffectiveRule
 
 PULL = "pull_secrets."
@@ -94,73 +95,38 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Draft:
-    """A request with its layers merged, before checks and rendering."""
+    """A request with its layers merged, before checks and rendering. Checks and renderers read values only from here.
+
+    The values that many of them read are fields, which are computed once.
+    """
 
     request: RunRequest
     snapshot: Snapshot
-    resolution: Resolution
     run_id: str
-
-    @property
-    def compute_resource(self) -> ComputeResource | None:
-        """The compute resource that the resolved `profile` names, if it exists."""
-        return self.snapshot.compute_resources.get(self.resolution.value("profile"))
-
-    @property
-    def function(self) -> Function:
-        """The function to execute."""
-        return self.request.function
-
-    @property
-    def switches(self) -> Mapping[str, SourcedValue]:
-        """The merged switches of all policies."""
-        return self.snapshot.switches
-
-    @property
-    def cluster(self) -> Cluster:
-        """The cluster that executes the run."""
-        return self.snapshot.cluster
-
-    @property
-    def devices(self) -> int:
-        """The number of GPU devices per pod."""
-        return self.resolution.value("resources", "gpu", "devices") or 0
-
-    @property
-    def gpu_memory(self) -> Percent | GpuMemory | None:
-        """The reserved part of a GPU's memory; None for whole devices."""
-        memory: Percent | GpuMemory | None = self.resolution.value("resources", "gpu", "memory.request")
-        # 100% needs no GPU sharing, so every cluster supports it.
-        return None if memory == WHOLE_DEVICE else memory
-
-    @property
-    def gpu_memory_limit(self) -> Percent | GpuMemory | None:
-        """The limit on a GPU's memory."""
-        limit: Percent | GpuMemory | None = self.resolution.value("resources", "gpu", "memory.limit")
-        return limit
-
-    @property
-    def gpu_type(self) -> str | None:
-        """The requested GPU type."""
-        kind: str | None = self.resolution.value("resources", "gpu", "type")
-        return kind
+    groups: Settings
+    settings: Mapping[str, Setting]  # by path, sorted
+    values: Mapping[str, Any]  # by path
+    function: Function
+    cluster: Cluster
+    switches: Mapping[str, SourcedValue]
+    devices: int  # GPU devices per pod
+    gpu_memory: Percent | GpuMemory | None  # the reserved part of a GPU's memory; None for whole devices
+    gpu_memory_limit: Percent | GpuMemory | None
+    gpu_type: str | None
+    mig: str | None  # the MIG profile
+    port: int | None  # of a served run or workspace
+    calls_back: bool  # whether the run's pods can call the server
 
     @cached_property
     def required_nodes(self) -> list[Term] | None:
         """The required node affinity terms (a node must match one), combined with the GPU type's products."""
-        requested: list[Term] | None = self.resolution.value("affinity", REQUIRED_NODES)
+        requested: list[Term] | None = self.values.get(f"affinity.{REQUIRED_NODES}")
         if self.gpu_type is None:
             return requested
         # A type that the cluster does not list is used as the exact value of the label.
         products = list(self.cluster.gpu_types.get(self.gpu_type, (self.gpu_type,)))
         term = {"matchExpressions": [{"key": self.cluster.gpu_product_label, "operator": "In", "values": products}]}
         return [term] if requested is None else cross_terms(requested, [term])
-
-    @property
-    def mig(self) -> str | None:
-        """The requested MIG profile."""
-        mig: str | None = self.resolution.value("resources", "gpu", "mig")
-        return mig
 
     @cached_property
     def object_name(self) -> str:
@@ -176,7 +142,7 @@ class Draft:
     @cached_property
     def labels(self) -> dict[str, str]:
         """The labels that all of the run's objects have."""
-        return self.resolution.values("labels")
+        return self.section("labels")
 
     @cached_property
     def call(self) -> FunctionCall:
@@ -195,8 +161,8 @@ class Draft:
     @cached_property
     def secrets(self) -> dict[str, str]:
         """The secrets of the run, each with the path that requests it."""
-        secrets = {name: f"secrets.{name}" for name in self.resolution.names("secrets")}
-        for volume, parts in self.resolution.named("volumes").items():
+        secrets = {name: f"secrets.{name}" for name in self.groups.get("secrets", ())}
+        for volume, parts in self.volumes.items():
             # A secret can be both a variable and a file. In that case, the path of the variable is reported.
             if parts["volume_type"] == "secret":
                 secrets.setdefault(parts["spec.name"], f"volumes.{volume}.spec.name")
@@ -205,21 +171,54 @@ class Draft:
     @cached_property
     def pull_secrets(self) -> dict[str, str]:
         """The image pull secrets, each with the path that requests it."""
-        pulling = [name for name in sorted(self.resolution.names("function")) if name.startswith(PULL)]
+        pulling = [name for name in sorted(self.groups.get("function", ())) if name.startswith(PULL)]
         return {name.removeprefix(PULL): f"function.{name}" for name in pulling}
 
-    @property
-    def calls_back(self) -> bool:
-        """Whether the run's pods can call the server."""
-        in_pods = self.cluster.executor == "kubernetes" and self.function.kind == "python"
-        return in_pods and self.cluster.server_url is not None
+    @cached_property
+    def volumes(self) -> dict[str, dict[str, Any]]:
+        """The volumes, sorted by name, each with the parts that have a value."""
+        return self._parts_of("volumes")
 
-    @property
-    def port(self) -> int | None:
-        """The port of a served run or workspace."""
-        port: int | None = self.resolution.value("function", "port")
-        return port
+    @cached_property
+    def resources(self) -> dict[str, dict[str, Any]]:
+        """The resources, sorted by name, each with the parts that have a value."""
+        return self._parts_of("resources")
 
-    def amount(self, resource: str, part: str) -> Any:
-        """The request or limit of cpu, mem or disk."""
-        return self.resolution.value("resources", resource, part)
+    def section(self, section: str) -> dict[str, Any]:
+        """The values in a section whose groups have no parts, sorted by name."""
+        return {name: parts[""].value for name, parts in sorted(self.groups.get(section, NOTHING).items())}
+
+    def _parts_of(self, section: str) -> dict[str, dict[str, Any]]:
+        return {
+            name: {part: setting.value for part, setting in parts.items() if setting.value is not None}
+            for name, parts in sorted(self.groups.get(section, NOTHING).items())
+        }
+
+
+def build_draft(request: RunRequest, snapshot: Snapshot, run_id: str, groups: Settings) -> Draft:
+    """Build a draft from merged settings."""
+    every = [setting for section in groups.values() for parts in section.values() for setting in parts.values()]
+    settings = {setting.path: setting for setting in sorted(every, key=itemgetter(0))}
+    values = {path: setting.value for path, setting in settings.items()}
+    function, cluster = request.function, snapshot.cluster
+    memory = values.get("resources.gpu.memory.request")
+    in_pods = cluster.executor == "kubernetes" and function.kind == "python"
+    return Draft(
+        request=request,
+        snapshot=snapshot,
+        run_id=run_id,
+        groups=groups,
+        settings=settings,
+        values=values,
+        function=function,
+        cluster=cluster,
+        switches=snapshot.switches,
+        devices=values.get("resources.gpu.devices") or 0,
+        # 100% needs no GPU sharing, so every cluster supports it.
+        gpu_memory=None if memory == WHOLE_DEVICE else memory,
+        gpu_memory_limit=values.get("resources.gpu.memory.limit"),
+        gpu_type=values.get("resources.gpu.type"),
+        mig=values.get("resources.gpu.mig"),
+        port=values.get("function.port"),
+        calls_back=in_pods and cluster.server_url is not None,
+    )

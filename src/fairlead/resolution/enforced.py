@@ -9,7 +9,7 @@ from fairlead.model.plans import Layer, Source
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
 from fairlead.resolution.drafts import Snapshot
-from fairlead.resolution.layers import LayerValues, Resolution, SettingGroup, single_setting
+from fairlead.resolution.layers import LayerValues, SettingGroup, Settings, single_setting, value_of
 
 ENFORCED = Source(Layer.ENFORCED)
 # A number, because the kubelet refuses to start a container with a user name: it cannot verify that it is not root.
@@ -23,43 +23,43 @@ SECURITY = (
 )
 
 
-def resolve_enforced(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run_id: str) -> LayerValues:
+def resolve_enforced(settings: Settings, request: RunRequest, snapshot: Snapshot, run_id: str) -> LayerValues:
     """The layer with the highest precedence. Some of its values depend on the other layers."""
     groups = (
-        *_defaults(resolution),
-        *_always(resolution),
-        *_labels(resolution, request, snapshot, run_id),
+        *_defaults(settings),
+        *_always(settings),
+        *_labels(settings, request, snapshot, run_id),
         *_server(request, snapshot.cluster),
-        *_port(resolution, request, snapshot.cluster),
+        *_port(settings, request, snapshot.cluster),
         *_network(snapshot),
     )
     return LayerValues(ENFORCED, groups)
 
 
-def _defaults(resolution: Resolution) -> Iterator[SettingGroup]:
+def _defaults(settings: Settings) -> Iterator[SettingGroup]:
     """A non-root user and a writable home. Most official images run as root and have neither."""
-    user = resolution.value("run_as_user")
-    group = resolution.value("run_as_group")
+    user = value_of(settings, "run_as_user")
+    group = value_of(settings, "run_as_group")
     if user is None:
         yield _enforced("run_as_user", "", DEFAULT_ID)
     if group is None:
         yield _enforced("run_as_group", "", DEFAULT_ID)
     # Kubernetes makes volumes writable for this group. Without it, most new volumes belong to root.
-    if resolution.value("fs_group") is None:
+    if value_of(settings, "fs_group") is None:
         yield _enforced("fs_group", "", DEFAULT_ID if group is None else group)
     # A secret named HOME also becomes a variable. Setting both would be a violation.
-    if resolution.value("envs", "HOME") is None and resolution.value("secrets", "HOME") is None:
+    if value_of(settings, "envs", "HOME") is None and value_of(settings, "secrets", "HOME") is None:
         yield _enforced("envs", "HOME", HOME)
 
 
-def _always(resolution: Resolution) -> Iterator[SettingGroup]:
+def _always(settings: Settings) -> Iterator[SettingGroup]:
     # With runAsNonRoot, the kubelet refuses to start a container as user 0, even if a policy allows root.
-    yield _enforced("security", "run_as_non_root", resolution.value("run_as_user") != 0)
+    yield _enforced("security", "run_as_non_root", value_of(settings, "run_as_user") != 0)
     yield from SECURITY
 
 
-def _labels(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run_id: str) -> Iterator[SettingGroup]:
-    profile = resolution.value("profile")
+def _labels(settings: Settings, request: RunRequest, snapshot: Snapshot, run_id: str) -> Iterator[SettingGroup]:
+    profile = value_of(settings, "profile")
     labels = {
         "app.kubernetes.io/managed-by": "fairlead",
         f"{PREFIX}/project": snapshot.project,
@@ -81,9 +81,9 @@ def _server(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
         yield _enforced("envs", "FAIRLEAD_SERVER", cluster.server_url)
 
 
-def _port(resolution: Resolution, request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
+def _port(settings: Settings, request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
     """The port to listen on. Local Python handlers use a Unix socket instead."""
-    port = resolution.value("function", "port")
+    port = value_of(settings, "function", "port")
     # The port is in the strongest layer, because the Service and the readiness probe use the same port.
     if request.action != "job" and port is not None and (request.function.command or cluster.executor != "local"):
         yield _enforced("envs", "PORT", str(port))

@@ -1,9 +1,7 @@
 """Resolution: merge the layers of settings in order of precedence, combine affinities, and record overridden values."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -127,48 +125,10 @@ class LayerValues:
     groups: tuple[SettingGroup, ...]
 
 
-@dataclass(frozen=True)
-class Resolution:
-    """The merged settings. Checks and manifests read values only from here."""
-
-    settings: Settings
-    # A cache: checks and renderers read the same sections many times.
-    _named: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict, compare=False, repr=False)
-
-    def setting(self, section: str, name: str = "", part: str = "") -> Setting | None:
-        """The setting at a path, or None."""
-        return self.settings.get(section, NOTHING).get(name, NOTHING).get(part)
-
-    def value(self, section: str, name: str = "", part: str = "") -> Any:
-        """The resolved value at a path, or None."""
-        # Does not call setting(): a plan reads about seventy values, and this is its hot path.
-        setting = self.settings.get(section, NOTHING).get(name, NOTHING).get(part)
-        return None if setting is None else setting.value
-
-    def names(self, section: str) -> Collection[str]:
-        """The names of the groups in a section, in any order."""
-        return self.settings.get(section, NOTHING).keys()
-
-    def named(self, section: str) -> dict[str, dict[str, Any]]:
-        """The groups in a section, sorted by name, each with the parts that have a value."""
-        if section not in self._named:
-            self._named[section] = {
-                name: {part: setting.value for part, setting in parts.items() if setting.value is not None}
-                for name, parts in sorted(self.settings.get(section, {}).items())
-            }
-        return self._named[section]
-
-    def values(self, section: str) -> dict[str, Any]:
-        """The values in a section whose groups have no parts, sorted by name."""
-        return {name: parts[""].value for name, parts in sorted(self.settings.get(section, NOTHING).items())}
-
-    @cached_property
-    def flat(self) -> tuple[Setting, ...]:
-        """All settings, sorted by path."""
-        every = [
-            setting for groups in self.settings.values() for parts in groups.values() for setting in parts.values()
-        ]
-        return tuple(sorted(every, key=itemgetter(0)))
+def value_of(settings: Settings, section: str, name: str = "", part: str = "") -> Any:
+    """The value at a path, or None. A draft has the values by path."""
+    setting = settings.get(section, NOTHING).get(name, NOTHING).get(part)
+    return None if setting is None else setting.value
 
 
 def resolve(layers: Iterable[LayerValues]) -> Settings:
