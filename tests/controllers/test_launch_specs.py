@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_spec, load_secret_values
-from fairlead.manifests.functions import RUN_TOKEN
+from fairlead.manifests.pods import RUN_TOKEN
 from fairlead.model import explanations
 from fairlead.model.nodes import PodRequest
 from fairlead.model.plans import Demand, RunResources

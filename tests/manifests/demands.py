@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.manifests.functions import RUN_TOKEN
+from fairlead.manifests.pods import RUN_TOKEN
 from fairlead.model.names import SECRET_NAME
 from fairlead.model.plans import Demand, FunctionCall, Manifest, RunResources
 from fairlead.scheduling.pod_requests import read_pod_request

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairlead.manifests.functions import escape_references
+from fairlead.manifests.pods import escape_references
 from fairlead.planning.plan import plan_run
 from tests.making import (
     CODE,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.manifests.functions import MAX_CONFIG_MAP_BYTES
+from fairlead.manifests.rendering import MAX_CONFIG_MAP_BYTES
 from fairlead.resolution.drafts import Code
 from tests.making import (
     CODE,

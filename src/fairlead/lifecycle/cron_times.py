@@ -13,7 +13,6 @@ from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.model.records import ScheduleRecord
 from fairlead.model.requests import Schedule
-from fairlead.resolution.drafts import Draft
 
 ALIASES = {
     "@hourly": "0 * * * *",
@@ -35,12 +34,6 @@ class DueTimes:
 
     times: tuple[datetime, ...]
     next_at: datetime | None
-
-
-def check_schedule(draft: Draft) -> Iterator[Violation]:
-    """A request's schedule must be valid."""
-    if draft.request.schedule is not None:
-        yield from find_violations(draft.request.schedule)
 
 
 def find_violations(schedule: Schedule) -> Iterator[Violation]:

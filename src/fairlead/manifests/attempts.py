@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.lifecycle.attempts import RetryPolicy, execution_of
-from fairlead.manifests.volumes import SHARED
+from fairlead.manifests.pods import SHARED
 from fairlead.model import names
 from fairlead.model.names import ATTEMPT, RUN_LABEL
 from fairlead.model.plans import Demand, Manifest

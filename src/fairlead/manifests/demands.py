@@ -1,6 +1,6 @@
 """What a run needs, as typed values from its draft. The renderers write the same values into the manifests."""
 
-from fairlead.manifests import functions, pods
+from fairlead.manifests import pods
 from fairlead.model import names
 from fairlead.model.columns import MAX_INTEGER
 from fairlead.model.nodes import Amounts, PodRequest
@@ -18,7 +18,7 @@ def build_demand(draft: Draft) -> Demand:
         pod_request=_build_pod_request(draft),
         resources=_count_resources(draft),
         # A project secret with this name must not replace the run token.
-        secrets=tuple(name for name in draft.secrets if name != functions.RUN_TOKEN),
+        secrets=tuple(name for name in draft.secrets if name != pods.RUN_TOKEN),
         # Other executors use no images.
         pull_secrets=tuple(draft.pull_secrets) if is_kubernetes else (),
         needs_token=draft.calls_back,

@@ -8,8 +8,8 @@ from itertools import chain
 
 from fairlead.lifecycle import cron_times
 from fairlead.lifecycle.lifecycle import MIN_IDLE_TIMEOUT
-from fairlead.manifests import functions
-from fairlead.manifests.functions import MAX_CONFIG_MAP_BYTES
+from fairlead.manifests import rendering
+from fairlead.manifests.rendering import MAX_CONFIG_MAP_BYTES
 from fairlead.model.names import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.model.parsing import suggest_names
 from fairlead.model.plans import Layer, Manifest, Setting, Source, Violation
@@ -17,7 +17,7 @@ from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
 from fairlead.model.resources import SIZED
 from fairlead.model.scopes import Cluster
-from fairlead.planning import executor_checks, policy_rules
+from fairlead.planning import executor_checks
 from fairlead.resolution import layers
 from fairlead.resolution.drafts import Draft
 from fairlead.resolution.layers import AMOUNTS
@@ -112,6 +112,12 @@ def check_action(draft: Draft) -> Iterator[Violation]:
         yield Violation("idle_timeout", "minimum", message, f"use {MIN_IDLE_TIMEOUT} or more")
 
 
+def check_schedule(draft: Draft) -> Iterator[Violation]:
+    """A request's schedule must be valid."""
+    if draft.request.schedule is not None:
+        yield from cron_times.find_violations(draft.request.schedule)
+
+
 def check_serving(draft: Draft) -> Iterator[Violation]:
     """A served run needs a port or a handler."""
     function = draft.function
@@ -150,7 +156,7 @@ def check_code_size(draft: Draft) -> Iterator[Violation]:
     if draft.function.kind != "python":
         return
     # Code that pods download does not have to fit. The bootstrap script and the inputs must always fit.
-    size = functions.measure_code(draft) - (len(code.archive) if code and draft.calls_back else 0)
+    size = rendering.measure_code(draft) - (len(code.archive) if code and draft.calls_back else 0)
     if size > MAX_CONFIG_MAP_BYTES:
         message = f"code and inputs take up {size} bytes; at most {MAX_CONFIG_MAP_BYTES} are allowed"
         yield Violation("function.source", "size", message, "move data from the code to a volume")
@@ -161,7 +167,7 @@ def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int
     program = next((manifest for manifest in manifests if manifest["kind"] == "ConfigMap"), None)
     if program is None or cluster.executor == "local" or cluster.server_url is not None:
         return
-    available = functions.available_bytes(program)
+    available = rendering.available_bytes(program)
     if size > available:
         message = f"the code takes up {size} bytes; at most {available} are allowed on cluster/{cluster.name}"
         hint = "move data from the code to a volume, or ask an administrator to set the cluster's server_url"
@@ -169,7 +175,7 @@ def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int
 
 
 def check_request(draft: Draft) -> tuple[Violation, ...]:
-    """All violations in a draft except those of policy rules."""
+    """All violations in a draft except those of policies."""
     return tuple(chain.from_iterable(check(draft) for check in CHECKS))
 
 
@@ -360,11 +366,8 @@ CHECKS: tuple[Check, ...] = (
     check_plan_token,
     check_action,
     check_serving,
-    cron_times.check_schedule,
-    executor_checks.check_local,
-    executor_checks.check_mounts,
-    executor_checks.check_user,
-    executor_checks.check_network,
+    check_schedule,
+    executor_checks.check_executor,
     check_mounts,
     check_variables,
     check_reserved,
@@ -380,10 +383,4 @@ CHECKS: tuple[Check, ...] = (
     check_inputs,
     check_amounts,
     check_code_size,
-    policy_rules.check_existing_volumes,
-    policy_rules.check_storage_classes,
-    policy_rules.check_registries,
-    policy_rules.check_compute_resource,
-    policy_rules.check_root,
-    policy_rules.check_gpu_memory_limits,
 )

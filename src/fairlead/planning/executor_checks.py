@@ -14,7 +14,13 @@ PORT = "PORT"  # the environment variable with the port to listen on
 LIMITED: dict[str, ProtectionName] = {"mem": "memory", "cpu": "cpu", "disk": "disk"}
 
 
-def check_local(draft: Draft) -> Iterator[Violation]:
+def check_executor(draft: Draft) -> Iterator[Violation]:
+    """The cluster's executor must support all settings."""
+    for check in (_check_local, _check_mounts, _check_user, _check_network):
+        yield from check(draft)
+
+
+def _check_local(draft: Draft) -> Iterator[Violation]:
     """A local cluster executes Python functions, each as a single process."""
     if draft.cluster.executor != "local":
         return
@@ -41,7 +47,7 @@ def check_local(draft: Draft) -> Iterator[Violation]:
         yield Violation("function.source", "required", message, "set function.source, for example train.py")
 
 
-def check_mounts(draft: Draft) -> Iterator[Violation]:
+def _check_mounts(draft: Draft) -> Iterator[Violation]:
     """Volumes need an executor that can mount them."""
     capabilities = draft.snapshot.capabilities
     if capabilities is None or capabilities.mount_error is None:
@@ -51,7 +57,7 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
         yield Violation(f"volumes.{name}", "mounts", message, f"{ALLOW_NAMESPACES}, or {USE_KUBERNETES}")
 
 
-def check_user(draft: Draft) -> Iterator[Violation]:
+def _check_user(draft: Draft) -> Iterator[Violation]:
     """A run must get the user and group that it requests."""
     capabilities = draft.snapshot.capabilities
     if capabilities is None or capabilities.user_ids:
@@ -63,7 +69,7 @@ def check_user(draft: Draft) -> Iterator[Violation]:
             yield Violation(field, "user_ids", message, f"remove it, or {ALLOW_NAMESPACES}", setting.source)
 
 
-def check_network(draft: Draft) -> Iterator[Violation]:
+def _check_network(draft: Draft) -> Iterator[Violation]:
     """A policy can require runs without a network, which not every executor supports."""
     setting = draft.settings.get("network")
     if setting is None:

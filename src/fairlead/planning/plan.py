@@ -57,7 +57,7 @@ def plan_run(
         *_as_violations(strict),
         *checks.check_request(draft),
         # The layers are also passed, because `locked` is about which layer sets a value, not about the result.
-        *policy_rules.check_rules(draft, layers),
+        *policy_rules.check_policies(draft, layers),
     )
     manifests = () if violations or not render else rendering.render_manifests(draft)
     # Only the rendered object shows whether all settings together are too large.

@@ -19,7 +19,14 @@ LIMIT_PATHS = ("resources.cpu.limits", "resources.mem.limits", "resources.disk.l
 IDS = ("run_as_user", "run_as_group", "fs_group")
 
 
-def check_rules(draft: Draft, layers: Sequence[LayerValues]) -> Iterator[Violation]:
+def check_policies(draft: Draft, layers: Sequence[LayerValues]) -> Iterator[Violation]:
+    """All violations of switches and rules."""
+    for check in SWITCH_CHECKS:
+        yield from check(draft)
+    yield from _check_rules(draft, layers)
+
+
+def _check_rules(draft: Draft, layers: Sequence[LayerValues]) -> Iterator[Violation]:
     """All violated rules. `locked` applies to the values of templates and users."""
     # A setting without a value was removed by a stronger layer, so it does not satisfy `required`.
     settings = {setting.path: setting for setting in draft.settings.values() if setting.value is not None}
@@ -241,3 +248,13 @@ def _full_image(image: str) -> str:
 def _is_inside(image: str, registry: str) -> bool:
     # The slash is included, so that ghcr.io/team does not allow ghcr.io/teamwork.
     return image.startswith(registry.removesuffix("/") + "/")
+
+
+SWITCH_CHECKS = (
+    check_existing_volumes,
+    check_storage_classes,
+    check_registries,
+    check_compute_resource,
+    check_root,
+    check_gpu_memory_limits,
+)

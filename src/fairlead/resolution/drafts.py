@@ -1,5 +1,6 @@
 """The inputs for planning: a snapshot of the configuration, and a request with its layers merged."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -128,10 +129,10 @@ class Draft:
         term = {"matchExpressions": [{"key": self.cluster.gpu_product_label, "operator": "In", "values": products}]}
         return [term] if requested is None else cross_terms(requested, [term])
 
-    @cached_property
-    def object_name(self) -> str:
-        """The name of the run's main object."""
-        return names.run_name(self.function.name, self.run_id)
+    def object_name(self, suffix: str = "") -> str:
+        """The name of the run's main object, or with a suffix, the name of another object."""
+        name = names.run_name(self.function.name, self.run_id)
+        return f"{name}-{suffix}" if suffix else name
 
     @cached_property
     def name_annotations(self) -> dict[str, str]:
@@ -157,6 +158,18 @@ class Draft:
             port=self.port,
             digest=function.code or (code.digest if code else ""),
         )
+
+    @cached_property
+    def program(self) -> dict[str, str]:
+        """The files that call a Python function in a container: the bootstrap, the call and the modules it needs."""
+        code = self.snapshot.code
+        program = {"bootstrap.py": code.bootstrap if code else "", "call.json": json.dumps(vars(self.call))}
+        if code and code.sidecar and self.cluster.executor == "kubernetes":
+            program["sidecar.py"] = code.sidecar
+        # Included only if the run needs it, because all programs count toward the ConfigMap's size.
+        if code and code.function_server and self.request.action == "serve" and not self.function.command:
+            program["function_server.py"] = code.function_server
+        return program
 
     @cached_property
     def secrets(self) -> dict[str, str]:

@@ -22,7 +22,8 @@ from fairlead.adapters.kubernetes.objects import (
 )
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.errors import FairleadError, NotFound, StartFailed, Unavailable
-from fairlead.manifests.functions import RUN_TOKEN, available_bytes
+from fairlead.manifests.pods import RUN_TOKEN
+from fairlead.manifests.rendering import available_bytes
 from fairlead.model.names import RUN_LABEL, SECRET_NAME, label_value
 from fairlead.model.runs import JSON, Endpoint, LaunchSpec
 from fairlead.model.scopes import Cluster

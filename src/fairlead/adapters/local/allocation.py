@@ -24,7 +24,7 @@ from fairlead.adapters.local.specs import (
     UserMapping,
 )
 from fairlead.errors import FairleadError, StartFailed, Unavailable
-from fairlead.manifests.functions import COMMAND
+from fairlead.manifests.pods import COMMAND
 from fairlead.model.names import BOOTSTRAP, HOME
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import LaunchSpec
