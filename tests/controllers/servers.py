@@ -1,7 +1,6 @@
 """Several servers on one platform with access to the same cluster."""
 
 from datetime import timedelta
-from functools import partial
 
 import pytest
 
@@ -30,7 +29,9 @@ class SynchronousQueue:
 
     def add(self, run_id: str) -> None:
         """Process a run now."""
-        if not log_failures(f"reconciling run {run_id}", partial(self.process, run_id)):
+        with log_failures(f"reconciling run {run_id}") as failures:
+            self.process(run_id)
+        if failures:
             self.on_failure(run_id)
 
     def shut_down(self, *, wait: bool = True) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.controllers import run_state, runs
+from fairlead.controllers import admission, run_state, runs
 from fairlead.model.records import RunRecord
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore, MemoryTransaction
@@ -194,7 +194,7 @@ def test_run_within_its_quota_that_does_not_fit_reports_the_missing_capacity(pla
 def test_runs_held_by_a_quota_do_not_hide_other_runs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "FULL_PASS_LIMIT", 3)
     monkeypatch.setattr(runs, "SHORT_PASS_LIMIT", 2)
-    monkeypatch.setattr(run_state, "HELD_PER_QUOTA", 2)
+    monkeypatch.setattr(admission, "HELD_PER_QUOTA", 2)
     platform.world.put_policy(HOME, quota={"runs": 1})
     held, controller = [platform.submit(HOME) for _ in range(9)], platform.control()
     for _ in range(4):

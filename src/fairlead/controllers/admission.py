@@ -1,20 +1,87 @@
 """Admits queued runs if quotas allow it: starts them on local nodes or hands them to clusters."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 
-from fairlead.controllers.run_state import AdmissionPass, RunStateWriter, load_admission_pass
+from fairlead.controllers.run_state import RunStateWriter
 from fairlead.controllers.work_queue import log_failures
 from fairlead.lifecycle.attempts import execution_of
 from fairlead.manifests.attempts import demand_of, name_of
+from fairlead.model.columns import Condition
 from fairlead.model.nodes import PodRequest
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Store, Transaction
-from fairlead.scheduling.queue_order import QUOTA, AdmissionSession, QueuedRun
+from fairlead.scheduling import quotas
+from fairlead.scheduling.queue_order import (
+    ADMITTED,
+    COUNTED_BY,
+    QUOTA,
+    WAITING,
+    AdmissionSession,
+    Queue,
+    QueuedRun,
+    QuotaLimits,
+)
+from fairlead.scheduling.quotas import QuotaShortage
+
+HELD_PER_QUOTA = 50  # waiting runs read per quota, oldest first; if some are admitted, another pass follows
 
 Start = Callable[[RunRecord, Executor], None]  # starts a run that was just claimed
 AddToQueue = Callable[[Executor, str], None]  # adds a run to a cluster's work queue
+
+
+@dataclass
+class AdmissionPass:
+    """The waiting runs that one pass considers, oldest first, and the quota usage."""
+
+    waiting: Sequence[RunRecord]
+    quota_limits: QuotaLimits
+    queue: Queue
+    last_read: dict[str, str] = field(default_factory=dict)  # by scope: key of the last run read, if there are more
+    _admitted: set[str] = field(default_factory=set)  # quota scopes in which a run that waited for a quota was admitted
+    _blocked: set[str] = field(default_factory=set)  # quota scopes in which an allowed run found no node
+
+    def has_quota(self, run: RunRecord) -> bool:
+        """Whether any quota applies to a run."""
+        return bool(self._path(run))
+
+    def find_shortages(self, run: RunRecord) -> list[QuotaShortage]:
+        """Return the shortages in a run's quotas; empty if the run may be admitted."""
+        path = self._path(run)
+        return self.queue.find_shortages(quotas.amounts_of(run), path) if path else []
+
+    def has_unread_before(self, run: RunRecord) -> bool:
+        """Whether older runs that this pass did not read might go first. The next pass considers them."""
+        # If no run waiting for a quota was admitted, the older runs that were not read would not be admitted either.
+        if not self._admitted:
+            return False
+        scopes = self._admitted.intersection(self._path(run))
+        return any(run.queue_key > self.last_read.get(scope, run.queue_key) for scope in scopes)
+
+    def hold(self, run: RunRecord, lacking: Sequence[QuotaShortage]) -> None:
+        """Keep a run waiting for its quotas, and keep later runs behind it."""
+        self.queue.reserve_for_waiting(quotas.amounts_of(run), self._path(run), lacking)
+
+    def count_admitted(self, run: RunRecord) -> None:
+        """Count an admitted run against its quotas."""
+        self.queue.add_usage(quotas.amounts_of(run), self._path(run))
+        if run.reason == QUOTA:
+            self._admitted.update(self._path(run))
+
+    def count_unplaced(self, run: RunRecord) -> bool:
+        """Record a run that is within its quotas but fits on no node. Returns whether its new reason must be saved.
+
+        Runs behind it keep the quota as their reason. Otherwise, all of their records would be rewritten twice
+        whenever a run ends.
+        """
+        path = self._path(run)
+        is_behind = run.reason == QUOTA and not self._blocked.isdisjoint(path)
+        self._blocked.update(path)
+        return not is_behind
+
+    def _path(self, run: RunRecord) -> tuple[str, ...]:
+        return self.quota_limits.limiting_scopes(run.scope)
 
 
 class Admissions:
@@ -45,7 +112,7 @@ class Admissions:
                 for scope, cluster in organization.clusters.items()
                 if (executor := self.executors.find(cluster)) is not None
             }
-            admission_pass = load_admission_pass(
+            admission_pass = _load_admission_pass(
                 tx, organization.quota_limits, executors, now=now, limit=limit, freed_scopes=freed_scopes
             )
             local = [run for run in admission_pass.waiting if not executors[run.cluster or ""].has_scheduler]
@@ -123,10 +190,43 @@ class Admissions:
             elif (plan := tx.get(PlanRecord, id=run.id)) is not None:
                 # An invalid plan must not block the other runs. Loading it is not part of the
                 # step: if the database is down, the pass fails once instead of logging a failure for each run.
-                step = partial(self._store_pod_request, run, execution, plan)
-                log_failures(f"reading the pod request of run {run.id}", step)
+                with log_failures(f"reading the pod request of run {run.id}"):
+                    self._pod_requests[execution] = demand_of(run, plan).pod_request
             if execution in self._pod_requests:
                 yield run, self._pod_requests[execution]
 
-    def _store_pod_request(self, run: RunRecord, execution: str, plan: PlanRecord) -> None:
-        self._pod_requests[execution] = demand_of(run, plan).pod_request
+
+def _load_admission_pass(
+    tx: Transaction,
+    quota_limits: QuotaLimits,
+    clusters: Collection[str],
+    *,
+    now: datetime,
+    limit: int,
+    freed_scopes: Collection[str] | None,
+) -> AdmissionPass:
+    """Read up to `limit` waiting runs of the given clusters, oldest first, except those whose retry is not due yet.
+
+    Runs waiting for a quota are read separately, so that they cannot crowd out the others: only those that share a
+    quota with `freed_scopes`, or all of them if that is None.
+    """
+    conditions = (*WAITING, Condition("retry_at", "until", now), Condition("cluster", "in", tuple(clusters)))
+    if not quota_limits.limits:
+        return AdmissionPass(tx.find(RunRecord, *conditions, by="queue_key", limit=limit), quota_limits, Queue({}))
+    held = (*conditions, Condition("reason", "=", QUOTA))
+    waiting = tx.find(RunRecord, *conditions, Condition("reason", "!=", QUOTA), by="queue_key", limit=limit)
+    held_scopes = set() if freed_scopes is not None else {scope for (scope,) in tx.tally(RunRecord, ("scope",), *held)}
+    scopes = {run.scope for run in waiting}.union(freed_scopes or (), held_scopes)
+    runs, last_read = {run.id: run for run in waiting}, dict[str, str]()
+    for limiting in sorted({limiting for scope in scopes for limiting in quota_limits.limiting_scopes(scope)}):
+        oldest = tx.find(RunRecord, *held, *quota_limits.within(limiting), by="queue_key", limit=HELD_PER_QUOTA)
+        runs |= {run.id: run for run in oldest}
+        if len(oldest) == HELD_PER_QUOTA:
+            last_read[limiting] = oldest[-1].queue_key
+    # Runs whose quota was removed after they began waiting for it.
+    if without_quota := tuple(scope for scope in held_scopes if not quota_limits.limiting_scopes(scope)):
+        released = tx.find(RunRecord, *held, Condition("scope", "in", without_quota), by="queue_key", limit=limit)
+        runs |= {run.id: run for run in released}
+    tallies = tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *quota_limits.within(*quota_limits.limits))
+    queue = Queue(quota_limits.allowances(tallies))
+    return AdmissionPass(sorted(runs.values(), key=lambda run: run.queue_key), quota_limits, queue, last_read)

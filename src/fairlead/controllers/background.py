@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +56,15 @@ class Scheduler:
         # If the clock may have been set back, check all schedules: their next time may be too far ahead.
         set_back = self._checked_at is None or now < self._checked_at - GRACE_PERIOD
         condition = Condition("next_at", "!=", None) if set_back else Condition("next_at", "<=", now)
-        schedules: list[ScheduleRecord] = []
-        if not log_failures("listing schedules", lambda: schedules.extend(self._find(condition))):
+        with log_failures("listing schedules") as failures, self.store.reading() as tx:
+            schedules = tx.find(ScheduleRecord, condition)
+        if failures:
             return
         # Not set after a failure, so that the check of all schedules is repeated.
         self._checked_at = now
         for schedule in schedules:
-            log_failures(f"submitting a run of schedule {schedule.name}", partial(self._occur_if_due, schedule, now))
-
-    def _find(self, condition: Condition) -> list[ScheduleRecord]:
-        with self.store.reading() as tx:
-            return tx.find(ScheduleRecord, condition)
+            with log_failures(f"submitting a run of schedule {schedule.name}"):
+                self._occur_if_due(schedule, now)
 
     def _occur_if_due(self, schedule: ScheduleRecord, now: datetime) -> None:
         # A check of all schedules finds many that are not due. These must not each cause a transaction.

@@ -59,7 +59,9 @@ class Retention:
         return self._succeeded
 
     def _step(self, step: Callable[[], None]) -> None:
-        self._succeeded = log_failures("retention", step, OSError) and self._succeeded
+        with log_failures("retention", OSError) as failures:
+            step()
+        self._succeeded = self._succeeded and not failures
 
     def _delete_runs(self, now: datetime) -> None:
         due = (Condition("active", "=", False), Condition("finished_at", "<", now - self.keep_runs))

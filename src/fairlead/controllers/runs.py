@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import structlog
@@ -61,8 +60,8 @@ class IdleCuller:
             if executor is not None and run.started_at is not None and run.state != State.STOPPING:
                 # The run could not be used while the server was down.
                 since = max(run.started_at, self._created_at)
-                step = partial(self._stop_if_idle, run, executor, since, now, stopped)
-                log_failures(f"idle check of run {run.id}", step)
+                with log_failures(f"idle check of run {run.id}"):
+                    self._stop_if_idle(run, executor, since, now, stopped)
         return stopped
 
     def _stop_if_idle(
@@ -161,22 +160,30 @@ class RunController:
                 changed.add(self._failed.pop())
             changed |= self._cleanups.copy().keys()
             # This comes first, because the other steps look up executors.
-            log_failures("connecting to clusters", self._follow_clusters)
-            log_failures("heartbeat", lambda: self._send_heartbeat(now))
-            log_failures("taking over runs", lambda: changed.update(self._take_over(now)))
-            log_failures("listing runs", lambda: changed.update(self._list_own()))
-            log_failures("idle culling", lambda: changed.update(self.idle_culler.stop()))
-            log_failures("shortening retry delays", lambda: self._shorten_retry_delays(now))
+            with log_failures("connecting to clusters"):
+                self._follow_clusters()
+            with log_failures("heartbeat"):
+                self._send_heartbeat(now)
+            with log_failures("taking over runs"):
+                changed.update(self._take_over(now))
+            with log_failures("listing runs"):
+                changed.update(self._list_own())
+            with log_failures("idle culling"):
+                changed.update(self.idle_culler.stop())
+            with log_failures("shortening retry delays"):
+                self._shorten_retry_delays(now)
         local: list[str] = []
         for run_id in sorted(changed):
-            log_failures(f"reconciling run {run_id}", partial(self._dispatch, run_id, local))
+            with log_failures(f"reconciling run {run_id}"):
+                self._dispatch(run_id, local)
         with self._wakeup:
             freed_scopes, self._freed_scopes = self._freed_scopes, set()
         # Every submitted run causes three passes, and many runs can be submitted at once. Between resyncs, a pass
         # therefore reads only the head of the queue, and only if a local node has room.
         if resync or freed_scopes or ((local or not changed) and self._has_room()):
             limits = (FULL_PASS_LIMIT, None) if resync else (SHORT_PASS_LIMIT, freed_scopes)
-            log_failures("admission", lambda: self.admissions.admit(now, *limits))
+            with log_failures("admission"):
+                self.admissions.admit(now, *limits)
 
     def _follow_clusters(self) -> None:
         self.executors.refresh()
@@ -231,7 +238,9 @@ class RunController:
             self._cleanups.pop(run_id, None)
             # The cluster's name was deleted with the record, so every executor is searched.
             for each in self.executors.all():
-                if not log_failures(f"deleting attempts of run {run_id}", partial(delete_attempts, each, run_id)):
+                with log_failures(f"deleting attempts of run {run_id}") as failures:
+                    delete_attempts(each, run_id)
+                if failures:
                     self._failed.add(run_id)
             return
         if executor is not None:
@@ -280,8 +289,11 @@ class RunController:
         """Save an ended attempt's log and remove its objects. Retried on each resync until it succeeds."""
         pending = self._cleanups.setdefault(run_id, set())
         pending.add(execution)
-        step = partial(_stop_and_clean_up, executor, execution) if ended else partial(executor.clean_up, execution)
-        if log_failures(f"cleaning up {attempts.describe_execution(execution)}", step):
+        with log_failures(f"cleaning up {attempts.describe_execution(execution)}") as failures:
+            if ended:
+                _stop_if_active(executor, execution)
+            executor.clean_up(execution)
+        if not failures:
             pending.discard(execution)
             if not pending:
                 self._cleanups.pop(run_id, None)
@@ -292,7 +304,8 @@ class RunController:
             return run, self._executor_of(tx, run)
 
     def _start_claimed(self, run: RunRecord, executor: Executor) -> None:
-        log_failures(f"starting run {run.id}", partial(self._reconcile, run.id, run, executor))
+        with log_failures(f"starting run {run.id}"):
+            self._reconcile(run.id, run, executor)
 
     def _start(self, executor: Executor, run: RunRecord, decision: Decision) -> Decision:
         try:
@@ -395,9 +408,8 @@ def _delay(error: Unavailable) -> Decision:
     return Decision(State.PENDING, ExecutorAction.NONE, DELAYED, f"{error}; retrying")
 
 
-def _stop_and_clean_up(executor: Executor, execution: str) -> None:
+def _stop_if_active(executor: Executor, execution: str) -> None:
     # Final states never change, so no part of an ended run may keep running.
     observation = executor.observe(execution)
     if observation is not None and observation.phase not in (Phase.SUCCEEDED, Phase.FAILED):
         executor.stop(execution)
-    executor.clean_up(execution)

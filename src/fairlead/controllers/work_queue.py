@@ -1,9 +1,9 @@
 """Keyed work queue that reconciles runs in parallel and logs failures."""
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import structlog
 
@@ -16,22 +16,23 @@ WORKERS = 4  # per cluster; they mostly wait for responses from its API server
 Process = Callable[[str], None]
 
 
-def log_failures(name: str, step: Callable[[], None], *expected: type[Exception]) -> bool:
-    """Run a step, log its failure and continue. Returns whether it succeeded.
+@contextlib.contextmanager
+def log_failures(name: str, *expected: type[Exception]) -> Iterator[list[Exception]]:
+    """Log a failure of the block and continue. Yields a list to which the failure is added.
 
     Unexpected exceptions, which are neither a `FairleadError` nor in `expected`, are logged with a traceback.
     """
+    failures: list[Exception] = []
     try:
-        step()
-        return True
+        yield failures
     except Exception as error:
+        failures.append(error)
         # A temporary failure, for example an unreachable cluster. Steps are retried, so this is not a server error.
         if isinstance(error, Unavailable):
             log.info(f"{name} failed", problem=str(error))
         else:
             known = isinstance(error, (FairleadError, *expected))
             log.error(f"{name} failed", problem=str(error), exc_info=None if known else error)
-        return False
 
 
 class WorkQueue:
@@ -63,7 +64,9 @@ class WorkQueue:
 
     def _work(self, run_id: str) -> None:
         while True:
-            if not log_failures(f"reconciling run {run_id}", partial(self._process, run_id)):
+            with log_failures(f"reconciling run {run_id}") as failures:
+                self._process(run_id)
+            if failures:
                 self._on_failure(run_id)
             with self._lock:
                 # Checked and removed under one lock, so an ID added now is either repeated here or queued again.
