@@ -15,9 +15,7 @@ from fairlead.server.http.cookies import read_cookies
 from fairlead.server.http.middleware import client_address
 from fairlead.server.http.problem_details import Problem
 from fairlead.server.proxy.connections import UpstreamError
-from fairlead.services.runs.serving import RUN_ID, ServedHosts
 
-SERVED = b"/served/"
 PRINTABLE = bytes(range(0x21, 0x7F))  # other bytes are percent-encoded, because h11 rejects them
 
 Headers = list[tuple[bytes, bytes]]
@@ -81,23 +79,6 @@ class Target:
     def is_own_host(self) -> bool:
         """Whether the request uses the run's own host, as browsers do."""
         return not self.prefix
-
-
-def find_target(scope: Scope, hosts: ServedHosts) -> Target | None:
-    """The run that a request is for, or None if it is for the server itself."""
-    host_headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-    path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
-    # The host takes precedence: on a run's own host, all paths belong to the run, including /served.
-    for host in host_headers:
-        if (run_id := hosts.find_run(host)) is not None:
-            return Target(run_id, path, query, host)
-    if not path.startswith(SERVED):
-        return None
-    run_id, _, rest = path.removeprefix(SERVED).decode("latin-1").partition("/")
-    if not RUN_ID.fullmatch(run_id):
-        return None
-    run_path = b"/" + rest.encode("latin-1")
-    return Target(run_id, run_path, query, host_headers[0] if host_headers else "", f"{SERVED.decode()}{run_id}")
 
 
 def format_target(target: Target, base_path: str) -> bytes:

@@ -21,14 +21,15 @@ from fairlead.server.http.middleware import (
 )
 from fairlead.server.http.problem_details import Problem, render_unknown
 from fairlead.server.proxy import sign_in
-from fairlead.server.proxy.headers import Target, find_header, find_target
+from fairlead.server.proxy.headers import Target, find_header
 from fairlead.server.proxy.http import ProxyConfig, proxy_http
 from fairlead.server.proxy.sign_in import AccessRenewal
 from fairlead.server.proxy.websockets import proxy_websocket
 from fairlead.services.registry import Services
-from fairlead.services.runs.serving import ServedHosts
+from fairlead.services.runs.serving import RUN_ID, ServedHosts
 from fairlead.services.transactions.unit_of_work import Call
 
+SERVED = b"/served/"
 ROUTE = "/served/{run_id}/{path}"  # all runs share one route in metrics
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
 THREADS = 8  # for checking access and finding endpoints, which may wait for a cluster
@@ -52,7 +53,7 @@ class Proxy:
         self.limiter = CapacityLimiter(THREADS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        target = find_target(scope, self.hosts) if scope["type"] in ("http", "websocket") else None
+        target = _find_target(scope, self.hosts) if scope["type"] in ("http", "websocket") else None
         if target is None:
             await self.app(scope, receive, send)
             return
@@ -129,3 +130,20 @@ def read_bearer(scope: Scope) -> str:
         hint = "send Authorization: Bearer <token>; in a browser, open the run from its page"
         raise Unauthenticated("no token was sent, and cookies are not accepted here", hint)
     return token.strip()
+
+
+def _find_target(scope: Scope, hosts: ServedHosts) -> Target | None:
+    """The run that a request is for, or None if it is for the server itself."""
+    host_headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
+    # The host takes precedence: on a run's own host, all paths belong to the run, including /served.
+    for host in host_headers:
+        if (run_id := hosts.find_run(host)) is not None:
+            return Target(run_id, path, query, host)
+    if not path.startswith(SERVED):
+        return None
+    run_id, _, rest = path.removeprefix(SERVED).decode("latin-1").partition("/")
+    if not RUN_ID.fullmatch(run_id):
+        return None
+    run_path = b"/" + rest.encode("latin-1")
+    return Target(run_id, run_path, query, host_headers[0] if host_headers else "", f"{SERVED.decode()}{run_id}")

@@ -273,7 +273,7 @@ class Executions:
             views: list[NodeView] = []
             for each in sorted(visible, key=lambda each: each.name):
                 executor = self.executors.find(each) if cluster in (None, each.name) else None
-                table = None if executor is None else find_visible_nodes(unit, executor)
+                table = find_visible_nodes(unit, executor)
                 if executor is None or table is None:
                     continue
                 protections = list(executor.capabilities.protections.values())
@@ -294,10 +294,10 @@ class Executions:
         return find_attempt(unit, self.executors, self.server_id, run, attempt)
 
 
-def find_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable | None:
+def find_visible_nodes(unit: UnitOfWork, executor: Executor | None) -> NodeTable | None:
     """Return an executor's nodes with the names of visible runs only; None if they are unknown."""
     try:
-        return load_visible_nodes(unit, executor)
+        return None if executor is None else load_visible_nodes(unit, executor)
     except Unavailable:
         return None
 

@@ -142,11 +142,6 @@ class Suggestions:
             queued_allowances=queued_allowances,
         )
 
-    def nodes_of(self, unit: UnitOfWork, context: PlanningContext) -> NodeTable | None:
-        """Return the nodes of the project's cluster with the names of visible runs only; None if they are unknown."""
-        executor = self.executors.find(context.snapshot.cluster)
-        return None if executor is None else find_visible_nodes(unit, executor)
-
     def apply_queue_order(self, unit: UnitOfWork, context: PlanningContext, fit: Fit, queue_key: str) -> Fit:
         """Change the verdict "now" to "later" if an earlier run has waited a long time and must start first.
 
@@ -179,7 +174,8 @@ class Suggestions:
         )
         for project in islice((scopes[0] for scopes in allowed if scopes), MAX_CLUSTERS):
             context = self.snapshots.load(unit, project, request)
-            if (nodes := self.nodes_of(unit, context)) is not None:
+            nodes = find_visible_nodes(unit, self.executors.find(context.snapshot.cluster))
+            if nodes is not None:
                 yield OtherProject(context.snapshot.project, context.snapshot, nodes, load_allowances(unit, project))
 
 
@@ -212,7 +208,7 @@ class FitChecks:
             allowances = () if plan.demand is None else load_allowances(unit, scope, requested)
             cluster = context.snapshot.cluster
             executor = self.executors.find(cluster)
-            table = None if executor is None else find_visible_nodes(unit, executor)
+            table = find_visible_nodes(unit, executor)
             if table is None:
                 reason = f"no server executes the runs of {cluster.scope}"
                 if executor is not None:
@@ -313,7 +309,7 @@ class Explanations:
             return Fit()
         request = RunRequest.model_validate(record.request)
         context = self.snapshots.load(unit, run.scope, request)
-        nodes = self.suggestions.nodes_of(unit, context)
+        nodes = find_visible_nodes(unit, self.suggestions.executors.find(context.snapshot.cluster))
         fit, load = Fit(), quotas.amounts_of(run)
         if nodes is not None:
             nodes = nodes.without(run.id)  # some of its pods may already be scheduled

@@ -27,7 +27,7 @@ from fairlead.scheduling import quotas
 from fairlead.scheduling.queue_order import queue_key
 from fairlead.scheduling.quotas import QuotaAmounts
 from fairlead.services.catalog.snapshots import PlanningContext, Snapshots
-from fairlead.services.runs.executions import find_run, is_unscheduled
+from fairlead.services.runs.executions import find_run, find_visible_nodes, is_unscheduled
 from fairlead.services.runs.fit import Suggestions, load_allowances
 from fairlead.services.runs.functions import (
     copy_code,
@@ -284,7 +284,7 @@ class Runs:
         self, unit: UnitOfWork, scope: str, request: RunRequest, run_id: str, *, with_suggestions: bool = False
     ) -> PlannedRun:
         context = self.snapshots.load(unit, scope, request)
-        nodes = self.suggestions.nodes_of(unit, context)
+        nodes = find_visible_nodes(unit, self.executors.find(context.snapshot.cluster))
         plan = plan_run(request, context.snapshot, run_id, nodes=nodes)
         # Suggestions are about free capacity, so they do not help a request with other violations.
         if with_suggestions and plan.demand is not None:
