@@ -49,6 +49,12 @@ def test_help_loads_neither_pydantic_nor_yaml() -> None:
     assert _packages(_loaded_by(HELP)) & {"pydantic", "yaml"} == set()
 
 
+def test_supervisor_of_a_run_loads_no_data_types() -> None:
+    """It starts with each run, and importing the data types takes longer than the rest of its start."""
+    loaded = _loaded_by("import fairlead.adapters.local.supervisor")
+    assert {name for name in loaded if name.startswith(("fairlead.model", "fairlead.errors"))} == set()
+
+
 def _loaded_by(program: str) -> set[str]:
     """The modules that a new Python process has loaded after running a program."""
     code = f"{program}\nimport sys\nprint('\\n--loaded--', *sys.modules)"

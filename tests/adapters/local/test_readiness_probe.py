@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.local import sampling, supervisor
+from fairlead.adapters.local import machines, supervisor
 from fairlead.adapters.local.specs import SOCKET, Spec, UserMapping
 from fairlead.errors import Unavailable
 from tests.adapters.local.making import make_launch_spec
@@ -117,22 +117,22 @@ def test_port_of_another_user_is_ignored(home: Path) -> None:
 
 
 def test_run_without_a_port_gets_a_free_port(tmp_path: Path) -> None:
-    first = sampling.choose_port(make_launch_spec("r1"), None, [])
-    assert sampling.FIRST_PORT <= first < sampling.FIRST_PORT + sampling.PORTS
+    first = machines.choose_port(make_launch_spec("r1"), None, [])
+    assert machines.FIRST_PORT <= first < machines.FIRST_PORT + machines.PORTS
     taken = make_spec(tmp_path, port=first)
-    second = sampling.choose_port(make_launch_spec("r1"), None, [taken])
+    second = machines.choose_port(make_launch_spec("r1"), None, [taken])
     assert second != first
     with socket.create_server(("127.0.0.1", second)):
-        assert sampling.choose_port(make_launch_spec("r1"), None, [taken]) not in (first, second)
+        assert machines.choose_port(make_launch_spec("r1"), None, [taken]) not in (first, second)
 
 
 def test_requested_port_is_assigned_or_reported_as_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(Unavailable, match=f"^port {port} on this machine is in use by another program$"):
-            sampling.choose_port(make_launch_spec("r2"), port, [])
-    assert sampling.choose_port(make_launch_spec("r2"), port, []) == port
+            machines.choose_port(make_launch_spec("r2"), port, [])
+    assert machines.choose_port(make_launch_spec("r2"), port, []) == port
     with pytest.raises(Unavailable, match=r"is in use by run r1$"):
-        sampling.choose_port(make_launch_spec("r2"), port, [make_spec(tmp_path, port=port)])
+        machines.choose_port(make_launch_spec("r2"), port, [make_spec(tmp_path, port=port)])
     with pytest.raises(Unavailable, match=r"is in use by another run$"):  # from another project
-        sampling.choose_port(make_launch_spec("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])
+        machines.choose_port(make_launch_spec("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])

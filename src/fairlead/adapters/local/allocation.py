@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local import sampling
+from fairlead.adapters.local import machines
 from fairlead.adapters.local.id_table import IdTable
 from fairlead.adapters.local.machines import GPU, Machine
 from fairlead.adapters.local.specs import (
@@ -341,7 +341,7 @@ def _find_port(launch: LaunchSpec, pod: dict[str, Any], active: Collection[Spec]
     if not is_served(launch) or launch.demand.call is None or not launch.demand.call.command:
         return None
     requested = next((port["containerPort"] for port in pod["containers"][0].get("ports", ())), None)
-    return sampling.choose_port(launch, requested, active)
+    return machines.choose_port(launch, requested, active)
 
 
 def _make_folder(folder: Path, uid: int | None, gid: int, mode: int) -> None:

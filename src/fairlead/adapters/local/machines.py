@@ -7,17 +7,19 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairlead.adapters.local import cgroups, landlock, seccomp
 from fairlead.adapters.local.cgroups import Hierarchies
-from fairlead.adapters.local.specs import MAX_PROCESSES
+from fairlead.adapters.local.specs import MAX_PROCESSES, Spec
+from fairlead.errors import Unavailable
 from fairlead.model.isolation import Capabilities, Protection, Protections
 from fairlead.model.nodes import Amounts
 from fairlead.model.quantities import NANOS, Quantity
-from fairlead.model.runs import Check
+from fairlead.model.runs import Check, LaunchSpec
 from fairlead.scheduling.reasons import show_amount
 
 GPU = "nvidia.com/gpu"
@@ -25,6 +27,8 @@ NAMES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage", "gpu": GPU,
 # Runs that request no resources are limited only by this number. Each run has three processes.
 RUNS_PER_CORE, MIN_RUNS = 8, 16
 NO_SECCOMP = "the kernel or the architecture does not support the filter"
+# This range is below the kernel's ephemeral ports, so that no outgoing connection takes one of them.
+FIRST_PORT, PORTS = 20_000, 10_000
 
 
 @dataclass(frozen=True)
@@ -242,3 +246,35 @@ def check_machine(machine: Machine, *, is_root: bool) -> Iterator[Check]:
     products = sorted({gpu.product for gpu in machine.gpus if gpu.product})
     named = f": {', '.join(products)}" if products else ""
     yield Check("gpus", "ok", f"{capacity[GPU]} GPUs{named}" if machine.gpus else "NVML reports no GPUs")
+
+
+def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Spec]) -> int:
+    """Return the requested port, or a free one if none is requested. Raises `Unavailable` if it is taken."""
+    taken = {spec.port: spec for spec in active if spec.port is not None}
+    if requested is not None:
+        if requested not in taken and is_port_free(requested):
+            return requested
+        holder = taken.get(requested)
+        # Do not reveal runs of other projects.
+        is_visible = holder is not None and holder.project_id == launch.project_id
+        by = f"run {holder.run_id}" if holder and is_visible else "another run" if holder else "another program"
+        raise Unavailable(f"port {requested} on this machine is in use by {by}")
+    first = zlib.crc32(launch.execution_id.encode()) % PORTS
+    for number in range(PORTS):
+        port = FIRST_PORT + (first + number) % PORTS
+        if port not in taken and is_port_free(port):
+            return port
+    raise Unavailable(f"all ports from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} on this machine are in use")
+
+
+def is_port_free(port: int) -> bool:
+    """Whether no program is listening on a port, on any address."""
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
+    try:
+        socket.create_server(("", port), family=family, dualstack_ipv6=both).close()
+    except PermissionError:  # a privileged port; the run will report the error itself
+        return True
+    except OSError:
+        return False
+    return True

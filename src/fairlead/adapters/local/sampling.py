@@ -5,19 +5,15 @@ Standard library only, plus pynvml if the run has GPUs.
 
 import contextlib
 import json
-import socket
 import sys
 import time
-import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fairlead.adapters.local.disk_usage import measure_deleted_files, measure_disk
 from fairlead.adapters.local.processes import Process, RunProcess, list_tree, measure_memory, measure_mount
 from fairlead.adapters.local.specs import USAGE, Spec
-from fairlead.errors import Unavailable
-from fairlead.model.runs import LaunchSpec
 
 MAX_SAMPLES = 1000
 FIRST_INTERVAL_SECONDS = 1.0
@@ -26,9 +22,6 @@ DISK_SHARE = 20  # measuring disk usage may take up to 1/20 of the time
 OUT_OF_MEMORY = "this machine ran out of memory"
 
 Sample = dict[str, Any]
-
-# This range is below the kernel's ephemeral ports, so that no outgoing connection takes one of them.
-FIRST_PORT, PORTS = 20_000, 10_000
 
 
 class ProcessSampler:
@@ -178,36 +171,3 @@ def _format_excess(size: int, limit: int) -> str:
 
 def _format_bytes(size: int) -> str:
     return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
-
-
-def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Spec]) -> int:
-    """Return the requested port, or a free one if none is requested. Raises `Unavailable` if it is taken."""
-    taken = {spec.port: spec for spec in active if spec.port is not None}
-    if requested is not None:
-        if requested not in taken and is_port_free(requested):
-            return requested
-        holder = taken.get(requested)
-        is_visible = (
-            holder is not None and holder.project_id == launch.project_id
-        )  # do not reveal runs of other projects
-        by = f"run {holder.run_id}" if holder and is_visible else "another run" if holder else "another program"
-        raise Unavailable(f"port {requested} on this machine is in use by {by}")
-    first = zlib.crc32(launch.execution_id.encode()) % PORTS
-    for number in range(PORTS):
-        port = FIRST_PORT + (first + number) % PORTS
-        if port not in taken and is_port_free(port):
-            return port
-    raise Unavailable(f"all ports from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} on this machine are in use")
-
-
-def is_port_free(port: int) -> bool:
-    """Whether no program is listening on a port, on any address."""
-    both = socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if both else socket.AF_INET
-    try:
-        socket.create_server(("", port), family=family, dualstack_ipv6=both).close()
-    except PermissionError:  # a privileged port; the run will report the error itself
-        return True
-    except OSError:
-        return False
-    return True
