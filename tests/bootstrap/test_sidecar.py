@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.adapters.outcomes import MAX_OUTCOME_BYTES
 from fairlead.in_container import sidecar
-from fairlead.lifecycle.outcomes import MAX_OUTCOME_BYTES
 from fairlead.services.runs import executions
 from tests.bootstrap.containers import execute, make_container, value_of
 from tests.bootstrap.pods import TOKEN, Server, closed_url, envs_of, limit, make_pod, message_of, run_server

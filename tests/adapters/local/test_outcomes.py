@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome, read_result_file
 from fairlead.adapters.logs import LogWriter, Masker
-from fairlead.lifecycle.outcomes import MAX_OUTCOME_BYTES
+from fairlead.adapters.outcomes import MAX_OUTCOME_BYTES
 
 
 def exited(code: int) -> int:

@@ -21,9 +21,9 @@ from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter, find_endpoint
 from fairlead.adapters.kubernetes.views import ClusterView, RunView, SchedulingContextWatcher, belongs_to
 from fairlead.adapters.logs import Masker
+from fairlead.adapters.outcomes import find_peaks
 from fairlead.backoff import Backoff
 from fairlead.errors import NotFound, StartFailed, Unavailable
-from fairlead.lifecycle.outcomes import find_peaks
 from fairlead.model.isolation import KUBERNETES
 from fairlead.model.names import RUN_LABEL
 from fairlead.model.nodes import NodeTable

@@ -22,8 +22,8 @@ from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, pat
 from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.adapters.log_pages import read_page
 from fairlead.adapters.logs import MASK, MAX_RECORD_BYTES, LogWriter, Masker, read_records
+from fairlead.adapters.outcomes import parse_outcome, read_result
 from fairlead.errors import Conflict, FairleadError, Unavailable
-from fairlead.lifecycle.outcomes import parse_outcome, read_result
 from fairlead.model.runs import JSON, LogPage, Observation, Phase
 from fairlead.ports import Clock, Store
 from fairlead.run_files import load_file, load_size, open_file, save_file

@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
-from fairlead.adapters.exits import describe_exit, describe_times
 from fairlead.adapters.kubernetes.kueue import KueueQueues, describe_queued
 from fairlead.adapters.kubernetes.objects import ContainerTermination, MainObject, ObservedPod, WarningEvent
 from fairlead.adapters.kubernetes.views import RunView
-from fairlead.lifecycle.outcomes import parse_outcome, read_result
+from fairlead.adapters.outcomes import describe_exit, describe_times, parse_outcome, read_result
 from fairlead.model.runs import JSON, Observation, Phase
 
 SEVERITY = (Phase.STARTING, Phase.RUNNING, Phase.PENDING, Phase.DEGRADED)  # most severe last

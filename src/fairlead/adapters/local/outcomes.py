@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.exits import describe_exit
 from fairlead.adapters.logs import Masker, read_records
-from fairlead.lifecycle.outcomes import MAX_OUTCOME_BYTES, parse_outcome, read_result
+from fairlead.adapters.outcomes import MAX_OUTCOME_BYTES, describe_exit, parse_outcome, read_result
 
 TAIL_BYTES = 1 << 16
 MAX_LINE_LENGTH = 300

@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.exits import describe_exit, describe_times
 from fairlead.adapters.local import processes
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome
 from fairlead.adapters.local.sampling import OUT_OF_MEMORY, ProcessSampler
 from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, SOCKET, STATE, Spec, write_json
 from fairlead.adapters.logs import LogWriter, Masker
+from fairlead.adapters.outcomes import describe_exit, describe_times
 from fairlead.backoff import Backoff
 
 BACKOFF = Backoff(1.0, 60.0)

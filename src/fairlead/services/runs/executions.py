@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import BinaryIO, TypeVar
 
+from fairlead.adapters.outcomes import MAX_OUTCOME_BYTES, find_peaks, parse_outcome, read_result
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected, Unauthenticated, Unavailable
 from fairlead.lifecycle import attempts
 from fairlead.lifecycle.attempts import attempt_of, execution_of, last_started_attempt, run_id_of
-from fairlead.lifecycle.outcomes import MAX_OUTCOME_BYTES, find_peaks, parse_outcome, read_result
 from fairlead.model.columns import Condition, Query
 from fairlead.model.isolation import Protection
 from fairlead.model.nodes import Node, NodeTable, taint_set_of

@@ -1,18 +1,32 @@
-"""Parses a run's outcome: small JSON files, which are untrusted input.
+"""What a run leaves behind: exit codes, and small JSON files with results and errors, which are untrusted input.
 
 Uses only the standard library, because the supervisor process of local runs also imports it.
 """
 
 import json
+import signal
 from collections.abc import Sequence
 from typing import Any
 
+SIGNALS = {number.value: number.name for number in signal.Signals}
 MAX_OUTCOME_BYTES = 512 * 1024  # twice the largest value that the bootstrap writes
 # The fields of each kind of result that the bootstrap writes.
 RESULT_FIELDS = {
     "json": {"kind", "value"},
     "file": {"kind", "path", "type", "size"},
 }
+
+
+def describe_exit(code: int) -> str:
+    """Describe an exit code. As in a shell, a code above 128 means that a signal killed the process."""
+    return (
+        f"killed by {SIGNALS[code - 128]} (exit code {code})" if code - 128 in SIGNALS else f"exited with code {code}"
+    )
+
+
+def describe_times(count: int) -> str:
+    """Format a count: once, twice, 3 times."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def parse_outcome(text: bytes) -> dict[str, Any] | None:
