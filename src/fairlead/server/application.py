@@ -25,6 +25,7 @@ from fairlead.server.http.routing import (
     BYTES,
     COMPONENTS,
     REFERENCE,
+    StrictRoute,
     add_json_fields,
     dependants_of,
     schema_reference,
@@ -116,6 +117,9 @@ Background = Callable[[], AbstractAsyncContextManager[None]]
 def build_openapi(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
     """Build the application's OpenAPI document, only once."""
     if app.openapi_schema is None:
+        for route in routes:
+            if isinstance(route, StrictRoute):
+                route.describe_responses()
         document = get_openapi(
             title="Fairlead",
             version=fairlead.__version__,

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
+from fastapi.utils import create_model_field
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from fairlead.server.http.parameters import reject_unknown
@@ -37,6 +38,20 @@ register_url_convertor("file", FilePathConvertor())
 
 class StrictRoute(APIRoute):
     """A route that rejects unknown query parameters."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        # FastAPI would build a schema of each model when the server starts, but only the OpenAPI document needs them.
+        responses = options.pop("responses") or {}
+        self._models = {status: response["model"] for status, response in responses.items() if "model" in response}
+        without_models = {status: {**response, "model": None} for status, response in responses.items()}
+        super().__init__(path, endpoint, responses=without_models, **options)
+
+    def describe_responses(self) -> None:
+        """Build the schemas of the responses, for the OpenAPI document."""
+        self.response_fields = {
+            status: create_model_field(f"Response_{status}_{self.unique_id}", model, mode="serialization")
+            for status, model in self._models.items()
+        }
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
