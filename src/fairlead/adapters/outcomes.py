@@ -1,4 +1,4 @@
-"""What a run leaves behind: exit codes, and small JSON files with results and errors, which are untrusted input.
+"""Exit codes of runs, and the small JSON files that runs leave behind: results and errors, as untrusted input.
 
 Uses only the standard library, because the supervisor process of local runs also imports it.
 """
