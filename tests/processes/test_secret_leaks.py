@@ -141,7 +141,7 @@ def _sign_in(server: RunningServer, provider: Provider, detector: LeakDetector) 
             detector.add(f"code of {number}", dict(parse_qsl(urlsplit(callback).query))["code"])
             assert "failed=" in browser.get(callback).headers["location"]
             browser.cookies.set("fairlead_login", cookie)
-            assert "invalid_grant" in browser.get(callback).headers["location"]
+            assert browser.get(callback).headers["location"] == "/sign-in?failed=issuer"
 
 
 def _use_local_server(machine: Machine, database: tuple[str, ...], detector: LeakDetector) -> None:
