@@ -112,7 +112,8 @@ def test_readable_paths_in_a_hidden_folder_are_visible_and_read_only(bench: Loca
     data = bench.data / "sets"
     data.mkdir()
     (data / "x").write_text("1")
-    bench.executor = LocalExecutor(bench.data, bench.machine, find_runtime(Path(sys.executable), os.environ, [data]))
+    python = find_runtime(Path(sys.executable), os.environ, [data])
+    bench.executor = LocalExecutor(bench.data, bench.machine, python, bench.run_events)
     bench.opened.append(bench.executor)
     body = f"""
         try:
