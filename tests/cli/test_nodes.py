@@ -62,8 +62,14 @@ class FakeClient:
 def make_fake_server(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **fields: Any) -> World:
     """A world with a cluster of these nodes. The CLI uses it from now on."""
     tree = (Cluster(name="main", **fields), Project(name="forest", parent="cluster/main"))
-    execution = registry.ExecutionOptions(ExecutorRegistry({"kubernetes": ManyNodesExecutor(*nodes)}))
+    executor = ManyNodesExecutor()
+    execution = registry.ExecutionOptions(ExecutorRegistry({"kubernetes": executor}))
     world = initialize_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
+    forest = world.services.scopes.get(world.root, "project/forest").id
+    executor.node_table = NodeTable(
+        replace(node, pods=tuple(replace(pod, project_id=forest) if pod.name else pod for pod in node.pods))
+        for node in nodes
+    )
     monkeypatch.setattr(command, "connect_to_server", lambda: FakeClient(world))
     return world
 

@@ -55,6 +55,11 @@ VOLATILE = (
     ),  # progress of a run, which is often too fast to be printed
     (r"(?m)^([\w.-]+ )[0-9a-f]{8}(?=: )", rf"\g<1>{RUN_ID[-8:]}"),
     (r"(?m)^(  runs     on this machine, ).*", r"\1each run as a separate user"),  # if the server runs as root
+    (
+        r'("protections": ?)\[\{.*?\}\]',  # depends on the machine; the page shows one entry
+        r'\1[{"name": "memory", "mechanism": "cgroup v2", "gap": ""}]',
+    ),
+    (r"(?m)^( {11}limited by ).*", r"\1cgroup v2; isolated by namespaces, Landlock, seccomp"),  # depends on the machine
 )
 
 

@@ -168,7 +168,9 @@ def test_usage_is_sampled_after_the_clock_is_set_back(tmp_path: Path, monkeypatc
     monkeypatch.setattr(sampling, "DISK_SHARE", 0)
     (home := tmp_path / "home").mkdir()
     identity = UserMapping(os.getuid(), os.getgid(), [])
-    spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", str(home), identity, disk=50_000)
+    spec = Spec(
+        "r", "p", "train", "boot", ["true"], {}, "/", str(home), identity, disk=50_000, disk_folders=[str(home)]
+    )
     sampler = ProcessSampler(tmp_path, spec, RunProcess(os.getpid(), {}, -1, isolated=False, cgroup=Cgroup({})))
     now = time.time()
     assert sampler.check() is None

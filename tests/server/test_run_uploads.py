@@ -165,7 +165,7 @@ def test_largest_allowed_file_is_stored(site: Site) -> None:
         ("%2foutput/a", 422),
         ("output/a%00", 400),
         ("output/" + "x" * 1000, 422),
-        ("output/" + "x" * 20_000, 400),
+        ("output/" + "x" * 20_000, 414),
         ("log", 422),
         ("output/a?x=1", 422),
     ],

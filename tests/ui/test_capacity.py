@@ -70,7 +70,7 @@ def make_nodes(count: int) -> list[dict[str, Any]]:
             {"name": f"n-{number:04}", "cluster": "local", "runs": [], "others": number % 3, "taints": []}
             | {"group": "train" if gpus else "general", "gpu_type": "A100" if gpus else "", "capacity": capacity}
             | {"free": free, "requested": {name: used.get(name, "0") for name in capacity}, "labels": {"pool": "train"}}
-            | {"unschedulable": number % 50 == 1, "unavailable": number % 50 == 1}
+            | {"unschedulable": number % 50 == 1, "unavailable": number % 50 == 1, "protections": []}
         )
     return nodes
 

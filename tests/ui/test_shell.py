@@ -61,7 +61,7 @@ def test_sign_in_with_an_identity_provider_returns_to_the_page(
         provider.login_endpoints.error = {"error": "access_denied"}
         rejected = browsing.open(site, token=None)
         rejected.goto("/login/oidc")
-        expect(rejected.get_by_role("alert")).to_contain_text("rejected the sign-in: 'access_denied'")
+        expect(rejected.get_by_role("alert")).to_contain_text("The identity provider did not confirm the sign-in.")
         expect(rejected.get_by_role("link", name="Sign in with")).to_be_visible()
         browsing.close()  # close the browser before its server
         site.close()

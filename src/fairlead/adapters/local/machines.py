@@ -16,7 +16,7 @@ from fairlead.adapters.local import cgroups, landlock, seccomp
 from fairlead.adapters.local.cgroups import Hierarchies
 from fairlead.adapters.local.specs import MAX_PROCESSES, Spec
 from fairlead.errors import Unavailable
-from fairlead.model.isolation import Capabilities, Protection, Protections
+from fairlead.model.isolation import PROTECTION_NAMES, Capabilities, Protection, ProtectionName, Protections
 from fairlead.model.nodes import Amounts
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import Check, LaunchSpec
@@ -104,7 +104,8 @@ def find_protections(isolation_error: str | None, hierarchies: Hierarchies, *, i
         *_find_boundaries(isolation_error, landlock.find_abi(), is_root=is_root),
         Protection("system_calls", "seccomp") if seccomp.is_supported() else Protection("system_calls", "", NO_SECCOMP),
     )
-    return {protection.name: protection for protection in protections}
+    found = {protection.name: protection for protection in protections}
+    return {name: found[name] for name in PROTECTION_NAMES}
 
 
 def find_capabilities(machine: Machine, *, is_root: bool) -> Capabilities:
@@ -176,11 +177,16 @@ def describe_isolation(machine: Machine, *, is_root: bool) -> str:
 
 def _describe_mechanisms(machine: Machine) -> str:
     """List the mechanisms in use, and the protections that are not enforced."""
-    shown_names = {"files", "processes", "network", "system_calls"}
-    mechanisms = dict.fromkeys(each.mechanism for name, each in machine.protections.items() if name in shown_names)
+
+    def list_mechanisms(*names: ProtectionName) -> str:
+        mechanisms = dict.fromkeys(machine.protections[name].mechanism for name in names)
+        return ", ".join(filter(None, mechanisms)) or "nothing"
+
+    limits = list_mechanisms("memory", "swap", "cpu", "process_count")
+    isolation = list_mechanisms("files", "processes", "network", "system_calls")
     missing = [name.replace("_", " ") for name, protection in machine.protections.items() if not protection.is_enforced]
-    shown = ", ".join(filter(None, mechanisms))
-    return f"isolated by {shown or 'nothing'}" + (f"; not enforced: {', '.join(missing)}" if missing else "")
+    not_enforced = f"; not enforced: {', '.join(missing)}" if missing else ""
+    return f"limited by {limits}; isolated by {isolation}{not_enforced}"
 
 
 def find_gpus() -> tuple[GpuDevice, ...]:

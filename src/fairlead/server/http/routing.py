@@ -18,8 +18,8 @@ from fairlead.server.http.problem_details import PROBLEM, TITLES
 API = "/api/v1"
 BYTES: dict[str, Any] = {"type": "string", "format": "binary"}
 # Errors that the OpenAPI document lists for each route that reads or writes.
-READING = (400, 401, 403, 404, 422, 503)
-WRITING = (400, 401, 403, 404, 409, 412, 413, 415, 422, 428, 503)
+READING = (400, 401, 403, 404, 408, 414, 422, 431, 503)
+WRITING = (400, 401, 403, 404, 408, 409, 412, 413, 414, 415, 422, 428, 431, 503)
 
 Schema = dict[str, Any]
 
