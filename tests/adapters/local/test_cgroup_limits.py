@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local.allocation import find_runtime
-from fairlead.adapters.local.cgroups import Cgroup, Hierarchies
+from fairlead.adapters.local.cgroups import Cgroup, Hierarchies, create_cgroup
 from fairlead.adapters.local.specs import STATE, Spec, UserMapping, read_json
 from fairlead.model.runs import Observation, Phase
 from tests.adapters.local.making import this_machine
@@ -188,11 +188,10 @@ def test_all_processes_are_killed_with_the_supervisor(bench: LocalBench) -> None
 
 
 def test_groups_of_ended_runs_are_removed_at_start(bench: LocalBench) -> None:
-    spec = Spec("r2", "p", "train", "b", ["x"], {}, "/", "/", UserMapping(0, 0))
-    group = Cgroup(CGROUPS.folders_of(bench.executor.runs / "r2"))
-    group.create(spec)
+    cgroup = CGROUPS.folders_of(bench.executor.runs / "r2")
+    create_cgroup(Spec("r2", "p", "train", "b", ["x"], {}, "/", "/", UserMapping(0, 0), cgroup=cgroup))
     with subprocess.Popen(["sleep", "600"]) as process:
-        for folder in group.unique:
+        for folder in Cgroup(cgroup).unique:
             Path(folder, "cgroup.procs").write_text(str(process.pid))
         assert list_groups(bench) == [bench.executor.runs / "r2"]
         bench.another_executor()

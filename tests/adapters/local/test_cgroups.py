@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local.cgroups import Cgroup, Hierarchies, Hierarchy, find_hierarchies
+from fairlead.adapters.local.cgroups import Cgroup, Hierarchies, Hierarchy, create_cgroup, find_hierarchies
 from fairlead.adapters.local.machines import find_protections
 from fairlead.adapters.local.specs import Spec, UserMapping
 from tests.adapters.local.cgroup_tree import CgroupTree
@@ -25,9 +25,9 @@ def make_spec(**fields: object) -> Spec:
 def make_group(tree: CgroupTree, **fields: object) -> Cgroup:
     """A run's group below the root of the tree."""
     hierarchies = find_hierarchies(str(tree.root), "0::/\n")
-    group = Cgroup(hierarchies.folders_of(tree.root.parent / "runs" / "r1"))
-    group.create(make_spec(**fields))
-    return group
+    spec = make_spec(cgroup=hierarchies.folders_of(tree.root.parent / "runs" / "r1"), **fields)
+    create_cgroup(spec)
+    return Cgroup(spec.cgroup)
 
 
 def read(group: Cgroup, name: str) -> str:
@@ -120,7 +120,8 @@ def test_usage_is_read_from_the_group(tree: CgroupTree) -> None:
     (folder / "memory.stat").write_text("anon 3000\nfile 2000\ninactive_file 1500\n")
     (folder / "memory.peak").write_text("9000\n")
     (folder / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 2000000\n")
-    assert (group.read_memory(), group.read_peak_memory(), group.read_cpu_seconds()) == (3500, 9000, 2.5)
+    assert group.read_usage() == {"mem": 3500, "cpu_seconds": 2.5}
+    assert group.read_peaks() == {"mem": 9000, "cpu_seconds": 2.5}
 
 
 @pytest.mark.parametrize(("ooms", "exceeded"), [(1, True), (0, False)], ids=["own limit", "machine"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local import disk_usage, orphans, processes
+from fairlead.adapters.local import orphans, processes, sampling
 from fairlead.adapters.local.processes import CLOCK_TICKS, PAGE_SIZE, Process
 
 RUN = f"measured-{os.getpid()}"  # unique per test worker, because others run the same tests concurrently
@@ -104,20 +104,20 @@ def test_disk_usage_counts_files_and_follows_no_symlink(tmp_path: Path) -> None:
     (tmp_path / "home" / "deep" / "file").write_bytes(b"x" * (1 << 16))
     (tmp_path / "home" / "link").symlink_to(tmp_path / "large")
     (tmp_path / "home" / "loop").symlink_to(".")
-    assert 1 << 16 <= disk_usage.measure_disk(str(tmp_path / "home")) < 1 << 18
-    assert disk_usage.measure_disk(str(tmp_path / "none")) == 0
+    assert 1 << 16 <= sampling.measure_disk(str(tmp_path / "home")) < 1 << 18
+    assert sampling.measure_disk(str(tmp_path / "none")) == 0
 
 
 def test_sparse_file_counts_its_allocated_blocks(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 30)
-    assert disk_usage.measure_disk(str(tmp_path)) < 1 << 20
+    assert sampling.measure_disk(str(tmp_path)) < 1 << 20
 
 
 def test_number_of_measured_files_is_limited(tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / f"d{number}").mkdir()
         (tmp_path / f"d{number}" / "f").write_bytes(b"x" * 5000)
-    limited, complete = disk_usage.measure_disk(str(tmp_path), 12), disk_usage.measure_disk(str(tmp_path))
+    limited, complete = sampling.measure_disk(str(tmp_path), 12), sampling.measure_disk(str(tmp_path))
     assert 0 < limited < complete
     assert processes.count_oom_kills() >= 0

@@ -6,7 +6,7 @@ import os
 import site
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -283,8 +283,18 @@ def _round_up(amount: str | None) -> int | None:
     return None if amount is None else -(-Quantity.parse(amount).nanos // NANOS)
 
 
-def allocate(launch: LaunchSpec, folder: Path, volumes: Path, machine: Machine, active: Collection[Spec]) -> Allocation:
-    """Allocate free resources. A run with a CPU limit gets the least-used cores. Raises `Unavailable`."""
+def allocate(
+    launch: LaunchSpec,
+    folder: Path,
+    volumes: Path,
+    machine: Machine,
+    active: Collection[Spec],
+    id_table: IdTable | None,
+) -> Allocation:
+    """Allocate free resources. A run with a CPU limit gets the least-used cores. Raises `Unavailable`.
+
+    With a table of IDs, the run also gets a new user ID, and the group IDs of its project.
+    """
     pod = launch.manifests[0]["spec"]["template"]["spec"]
     limit = pod["containers"][0].get("resources", {}).get("limits", {}).get("cpu")
     cores = len(machine.cpus) if limit is None else -(-Quantity.parse(limit).nanos // NANOS)
@@ -296,15 +306,11 @@ def allocate(launch: LaunchSpec, folder: Path, volumes: Path, machine: Machine, 
     if requested > len(free):
         raise Unavailable(f"needs {requested} GPUs; {len(free)} of {len(machine.gpus)} free")
     devices = free[:requested]
-    return Allocation(folder, volumes, None, tuple(sorted(cpus)), tuple(devices), _find_port(launch, pod, active))
-
-
-def allocate_ids(launch: LaunchSpec, allocation: Allocation, table: IdTable) -> Allocation:
-    """Add a new user ID and the project's group IDs to an allocation."""
-    security = launch.manifests[0]["spec"]["template"]["spec"]["securityContext"]
-    groups = (security["runAsGroup"], security["fsGroup"])
-    gids = {gid: table.find_group(launch.project_id, gid) for gid in groups}
-    return replace(allocation, uid=table.take_user(), gids=gids)
+    port, uid, gids = _find_port(launch, pod, active), None, dict[int, int]()
+    if id_table is not None:
+        groups = (pod["securityContext"]["runAsGroup"], pod["securityContext"]["fsGroup"])
+        gids, uid = {gid: id_table.find_group(launch.project_id, gid) for gid in groups}, id_table.take_user()
+    return Allocation(folder, volumes, uid, tuple(sorted(cpus)), tuple(devices), port, gids)
 
 
 def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, runtime: Runtime) -> Spec:

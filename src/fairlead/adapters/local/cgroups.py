@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairlead.adapters.local.specs import Spec
 
@@ -77,21 +78,8 @@ class Cgroup:
     def __init__(self, folders: Mapping[str, str]) -> None:
         self.folders = folders
         self.unique = list(dict.fromkeys(folders.values()))
+        self.limits_memory = "memory" in folders  # whether the kernel limits and measures the memory of the run
         self._ooms = self._read_ooms()
-
-    @property
-    def limits_memory(self) -> bool:
-        """Whether the kernel limits and measures the memory of the run."""
-        return "memory" in self.folders
-
-    def create(self, spec: Spec) -> None:
-        """Create the groups with the limits of a run. Idempotent. Raises OSError."""
-        for folder in self.unique:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(folder, 0o755)
-        for controller, folder in self.folders.items():
-            for name, value in _list_limits(controller, folder, spec):
-                _write(f"{folder}/{name}", value)
 
     def enter(self) -> None:
         """Move this process to the groups. It must have a single thread. Raises OSError."""
@@ -125,15 +113,25 @@ class Cgroup:
         files = [f"{path}/cgroup.procs" for folder in self.unique[:1] for path, _, _ in os.walk(folder)]
         return {int(pid) for file in files for pid in _read(file).split()}
 
-    def remove(self) -> None:
-        """Remove the groups after their processes have been killed."""
+    def remove(self, *, kill: bool = False) -> None:
+        """Remove the groups after their processes have exited, or kill them first."""
+        if kill:
+            self.kill()
         deadline = time.monotonic() + REMOVE_SECONDS
         for folder in self.unique:
             # Processes that are exiting keep a group busy for a moment.
             while not _remove(folder) and time.monotonic() < deadline:
                 time.sleep(PAUSE_SECONDS)
 
-    def read_memory(self) -> int | None:
+    def read_usage(self) -> dict[str, Any]:
+        """Return the memory and the CPU time of the run, without those that no group measures."""
+        return _without_none({"mem": self._read_memory(), "cpu_seconds": self._read_cpu_seconds()})
+
+    def read_peaks(self) -> dict[str, Any]:
+        """Return the peak memory and the CPU time of the run, without those that no group measures."""
+        return _without_none({"mem": self._read_peak_memory(), "cpu_seconds": self._read_cpu_seconds()})
+
+    def _read_memory(self) -> int | None:
         """Return the memory of the run, without file contents that the kernel can drop. None without a group."""
         folder = self.folders.get("memory")
         if folder is None:
@@ -143,13 +141,13 @@ class Cgroup:
         )
         return max(_read_number(f"{folder}/{usage}") - _read_field(f"{folder}/memory.stat", inactive), 0)
 
-    def read_peak_memory(self) -> int | None:
+    def _read_peak_memory(self) -> int | None:
         """Return the peak memory of the run, including file contents. None without a group, or before Linux 5.19."""
         folder = self.folders.get("memory", "")
         text = _read(f"{folder}/memory.peak") or _read(f"{folder}/memory.max_usage_in_bytes")
         return int(text) if text else None
 
-    def read_cpu_seconds(self) -> float | None:
+    def _read_cpu_seconds(self) -> float | None:
         """Return the CPU time of all processes of the run, including those that have ended. None without a group."""
         if (folder := self.folders.get("cpuacct")) is not None:
             return _read_number(f"{folder}/cpuacct.usage") / NANOS
@@ -168,7 +166,7 @@ class Cgroup:
         """Whether the cause was the run's own limit, and not the memory of the machine."""
         if "memory" in self.folders and not _is_v2(self.folders["memory"]):
             # v1 has no counter for the cause, but records the peak.
-            return (self.read_peak_memory() or 0) >= limit - LARGEST_ALLOCATION
+            return (self._read_peak_memory() or 0) >= limit - LARGEST_ALLOCATION
         return self._read_ooms()[1] > self._ooms[1]
 
     def _read_ooms(self) -> tuple[int, int]:
@@ -178,6 +176,16 @@ class Cgroup:
         if os.path.exists(events):
             return _read_field(events, "oom_kill"), _read_field(events, "oom")
         return _read_field(f"{folder}/memory.oom_control", "oom_kill"), 0
+
+
+def create_cgroup(spec: Spec) -> None:
+    """Create the groups of a run with its limits. Idempotent. Raises OSError."""
+    for folder in dict.fromkeys(spec.cgroup.values()):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o755)
+    for controller, folder in spec.cgroup.items():
+        for name, value in _list_limits(controller, folder, spec):
+            _write(f"{folder}/{name}", value)
 
 
 def find_hierarchies(root: str = ROOT, membership: str | None = None) -> Hierarchies:
@@ -336,6 +344,10 @@ def _remove(folder: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def _without_none(values: dict[str, float | None]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _is_v2(folder: str) -> bool:

@@ -14,14 +14,14 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import fairlead
 from fairlead.adapters.local import allocation, folders, machines
 from fairlead.adapters.local.allocation import Runtime
-from fairlead.adapters.local.cgroups import Cgroup
+from fairlead.adapters.local.cgroups import Cgroup, create_cgroup
 from fairlead.adapters.local.folders import RunFolder, observe_active, observe_ended
 from fairlead.adapters.local.id_table import DEFAULT_FILE, IdTable
 from fairlead.adapters.local.machines import Machine
@@ -167,7 +167,7 @@ class LocalExecutor:
             self._adopt(RunFolder(folder))
         for folder in machine.cgroups.list_runs(self.runs):
             if not folder.exists() or RunFolder(folder).has_ended:
-                _remove_cgroup(machine.cgroups.folders_of(folder))
+                Cgroup(machine.cgroups.folders_of(folder)).remove(kill=True)
 
     def close(self) -> None:
         """Stop watching runs. The runs keep running."""
@@ -179,14 +179,13 @@ class LocalExecutor:
         folder = self._folder(launch.execution_id)
         # One start at a time, so that no two runs are allocated the same cores, GPUs or port.
         with self._lock:
-            if launch.execution_id in self._supervisors or folder.state is not None or folder.has_ended:
+            if launch.execution_id in self._supervisors or folder.was_started:
                 return
             try:
-                allocated = allocation.allocate(launch, folder.path, self.volumes, self.machine, self._active.values())
-                if self._ids is not None:
-                    allocated = allocation.allocate_ids(launch, allocated, self._ids)
+                active = self._active.values()
+                allocated = allocation.allocate(launch, folder.path, self.volumes, self.machine, active, self._ids)
                 spec = allocation.prepare_run(launch, allocated, self.machine, self.runtime)
-                Cgroup(spec.cgroup).create(spec)
+                create_cgroup(spec)
                 self._supervisors[launch.execution_id] = self._spawn(folder.path, dict(launch.secrets))
                 self._active[launch.execution_id] = spec
                 self._watch_folder(launch.execution_id, spec)
@@ -196,7 +195,7 @@ class LocalExecutor:
                 return
             except OSError as error:  # for example a full disk: a later attempt may succeed
                 shutil.rmtree(folder.path, ignore_errors=True)
-                _remove_cgroup(self.machine.cgroups.folders_of(folder.path))
+                Cgroup(self.machine.cgroups.folders_of(folder.path)).remove(kill=True)
                 raise Unavailable(f"cannot start run {launch.execution_id}: {error}") from error
 
     def stop(self, run_id: str) -> None:
@@ -393,11 +392,4 @@ class LocalExecutor:
         if supervisor is not None:
             supervisor.wait()  # reap it; it exits right after it has written the outcome
         if spec is not None:
-            _remove_cgroup(spec.cgroup)  # the supervisor does this, unless it was killed
-
-
-def _remove_cgroup(folders: Mapping[str, str]) -> None:
-    """Kill the processes in a run's groups and remove the groups."""
-    cgroup = Cgroup(folders)
-    cgroup.kill()
-    cgroup.remove()
+            Cgroup(spec.cgroup).remove(kill=True)  # the supervisor does this, unless it was killed

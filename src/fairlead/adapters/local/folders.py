@@ -39,18 +39,21 @@ class RunFolder:
     @property
     def state(self) -> JSON | None:
         """The state written by the supervisor; None before it has started."""
-        state: JSON | None = read_json(self.path / STATE)
-        return state
+        return self._read(STATE)
 
     @property
     def outcome(self) -> JSON | None:
         """The outcome of the run; None before it has ended."""
-        outcome: JSON | None = read_json(self.path / OUTCOME)
-        return outcome
+        return self._read(OUTCOME)
 
     @property
     def has_ended(self) -> bool:
         return (self.path / OUTCOME).exists()
+
+    @property
+    def was_started(self) -> bool:
+        """Whether a supervisor has started the run, even if the run has ended."""
+        return self.state is not None or self.has_ended
 
     @property
     def is_supervised(self) -> bool:
@@ -99,6 +102,10 @@ class RunFolder:
             with contextlib.suppress(ValueError):  # a partial line: still being written, or cut off by a full disk
                 samples.append(json.loads(line))
         return [{**sample, "at": _to_datetime(sample["at"])} for sample in samples]
+
+    def _read(self, name: str) -> JSON | None:
+        content: JSON | None = read_json(self.path / name)
+        return content
 
     def clean_up(self) -> None:
         """Remove the files that a run needs only while it is active."""

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead.adapters.local.specs import TEMPORARY_FOLDERS, Mount, Spec, UserMapping
+from fairlead.adapters.local.specs import NONE, TEMPORARY_FOLDERS, Mount, Spec, UserMapping
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 CLONE_NEWNET = 0x40000000
@@ -63,14 +63,22 @@ def map_ids(pid: int, identity: UserMapping) -> None:
     _write(f"/proc/{pid}/gid_map", "".join(f"{inner} {outer} 1\n" for inner, outer in groups.items()))
 
 
-def enter_network_namespace() -> None:
+def enter_namespaces(spec: Spec, root: str, secrets: dict[str, str]) -> None:
+    """Move this process to new namespaces: its own mounts and, if the run has no network, its own network."""
+    unshare(CLONE_NEWNS | CLONE_NEWIPC)
+    if spec.network == NONE:
+        _enter_network_namespace()
+    _enter_root(spec, root, secrets)
+
+
+def _enter_network_namespace() -> None:
     """Move this process to a new network namespace, whose only interface is its own loopback."""
     unshare(CLONE_NEWNET)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
 
 
-def enter_root(spec: Spec, root: str, secrets: dict[str, str]) -> None:
+def _enter_root(spec: Spec, root: str, secrets: dict[str, str]) -> None:
     """Replace the root of this process with one that contains the run's mounts and hides the data folder."""
     # systemd makes all mounts shared: without this, the run's mounts would also appear on the machine.
     mount(None, "/", flags=MS_REC | MS_PRIVATE)

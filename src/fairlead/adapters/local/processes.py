@@ -8,13 +8,13 @@ import contextlib
 import os
 import resource
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from fairlead.adapters.local import landlock, namespaces, seccomp
 from fairlead.adapters.local.cgroups import Cgroup
-from fairlead.adapters.local.specs import NONE, Spec, UserMapping
+from fairlead.adapters.local.specs import Spec, UserMapping
 
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -119,16 +119,12 @@ class RunProcess:
     isolated: bool
     cgroup: Cgroup
     restart_fd: int = -1  # tells init to start the run again; closed to let it exit
+    proc: str = field(init=False)  # the proc file system with the run's processes
+    root_pid: int = field(init=False)  # the PID of init in it
 
-    @property
-    def proc(self) -> str:
-        """The proc file system with the run's processes: its PID namespace's, or the machine's."""
-        return f"/proc/{self.init_pid}/root/proc" if self.isolated else "/proc"
-
-    @property
-    def root_pid(self) -> int:
-        """The PID of init in that proc file system."""
-        return 1 if self.isolated else self.init_pid
+    def __post_init__(self) -> None:
+        self.proc = f"/proc/{self.init_pid}/root/proc" if self.isolated else "/proc"
+        self.root_pid = 1 if self.isolated else self.init_pid
 
     def terminate(self) -> None:
         """Send SIGTERM to the run."""
@@ -240,10 +236,7 @@ def _run_init(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str
     os.dup2(pipes["stdout"], 1)
     os.dup2(pipes["stderr"], 2)
     if spec.isolated:
-        namespaces.unshare(namespaces.CLONE_NEWNS | namespaces.CLONE_NEWIPC)
-        if spec.network == NONE:
-            namespaces.enter_network_namespace()
-        namespaces.enter_root(spec, str(folder / "root"), secrets)
+        namespaces.enter_namespaces(spec, str(folder / "root"), secrets)
         signal.signal(KILL_ALL, lambda *_: _kill_all())
     while True:
         _run_once(spec, secrets, pipes["report"])
@@ -320,8 +313,7 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     env = {**spec.env, **{name: secrets[name] for name in spec.secret_envs}}
     landlock.restrict(spec)
-    if seccomp.is_supported():
-        seccomp.install()  # last, because it denies system calls that the lines above make
+    seccomp.install()  # last, because it denies system calls that the lines above make
     try:
         os.execvpe(spec.command[0], spec.command, env)
     except OSError as error:

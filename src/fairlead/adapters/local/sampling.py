@@ -1,18 +1,26 @@
-"""Samples a run's resource usage, checks it against the run's limits, and chooses TCP ports for runs.
+"""Samples a run's resource usage and checks it against the run's limits.
 
 Standard library only, plus pynvml if the run has GPUs.
 """
 
 import contextlib
 import json
+import os
+import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local.disk_usage import measure_deleted_files, measure_disk
-from fairlead.adapters.local.processes import Process, RunProcess, list_tree, measure_memory, measure_mount
+from fairlead.adapters.local.processes import (
+    Process,
+    RunProcess,
+    count_oom_kills,
+    list_tree,
+    measure_memory,
+    measure_mount,
+)
 from fairlead.adapters.local.specs import USAGE, Spec
 
 MAX_SAMPLES = 1000
@@ -37,12 +45,13 @@ class ProcessSampler:
         self.peak = {"mem": 0, "disk": 0, "cpu_seconds": 0.0}
         self.sampled, self.next_sample = 0.0, 0.0  # monotonic: the system clock may be changed
         self.gpus = _open_gpus(spec)
+        self.reset_ooms()
 
     def check(self) -> tuple[str, str] | None:
         """Sample the run if due; return a reason and a message if it exceeds a limit."""
         due = time.monotonic() >= self.next_sample
         if self.cgroup.limits_memory:
-            return self.check_oom() or (self._check_disk(self.cgroup.read_memory() or 0) if due else None)
+            return self.check_oom() or (self._check_disk() if due else None)
         # Memory can grow quickly, so it is measured on every call. The rest can wait for the next sample.
         if not due and self.spec.memory is None:
             return None
@@ -53,15 +62,25 @@ class ProcessSampler:
         self.peak["mem"] = max(self.peak["mem"], memory)
         if self.spec.memory is not None and memory > self.spec.memory:
             return "OOMKilled", f"memory usage of {_format_excess(memory, self.spec.memory)}"
-        return self._check_disk(memory, processes) if due else None
+        return self._check_disk(processes, memory) if due else None
 
-    def check_oom(self) -> tuple[str, str] | None:
-        """Return a reason and a message if the kernel has killed a process of the run because of its memory."""
+    def check_oom(self, *, killed: bool = False) -> tuple[str, str] | None:
+        """Return a reason and a message if the kernel has killed a process of the run because of its memory.
+
+        `killed`: something other than the supervisor killed the run. Without a cgroup, this is the only sign.
+        """
+        if not self.cgroup.limits_memory:
+            return ("OOMKilled", OUT_OF_MEMORY) if killed and count_oom_kills() > self.oom_kills else None
         if not self.cgroup.has_oom():
             return None
         if self.spec.memory is not None and self.cgroup.has_exceeded(self.spec.memory):
             return "OOMKilled", f"memory usage exceeded the limit of {_format_bytes(self.spec.memory)}"
         return "OOMKilled", OUT_OF_MEMORY
+
+    def reset_ooms(self) -> None:
+        """Ignore the processes that the kernel has killed so far. A served run restarts with the same sampler."""
+        self.cgroup.reset_ooms()
+        self.oom_kills = 0 if self.cgroup.limits_memory else count_oom_kills()
 
     def record_rusage(self, cpu_seconds: float, memory: float) -> None:
         """Record the kernel's totals: the CPU time of all processes, and the peak memory of the largest one."""
@@ -70,8 +89,7 @@ class ProcessSampler:
 
     def peaks(self) -> Sample:
         """Return the peak usage. The kernel's own numbers include everything between two samples."""
-        measured = {"mem": self.cgroup.read_peak_memory(), "cpu_seconds": self.cgroup.read_cpu_seconds()}
-        return self.peak | {name: value for name, value in measured.items() if value is not None}
+        return self.peak | self.cgroup.read_peaks()
 
     def _measure(self) -> tuple[list[Process], int]:
         processes = self._list_processes()
@@ -85,19 +103,21 @@ class ProcessSampler:
         tmpfs_mounts = [mount for mount in self.spec.mounts if mount.source is None]
         return sum(measure_mount(f"/proc/{self.process.init_pid}/root{mount.target}") for mount in tmpfs_mounts)
 
-    def _check_disk(self, memory: int, processes: Sequence[Process] | None = None) -> tuple[str, str] | None:
+    def _check_disk(
+        self, processes: Sequence[Process] | None = None, memory: int | None = None
+    ) -> tuple[str, str] | None:
         """Sample the run; return a reason and a message if it exceeds its disk limit."""
-        self._sample(memory, processes)
+        self._sample(processes, memory)
         if self.spec.disk is not None and self.disk > self.spec.disk:
             return "Evicted", f"disk usage of {_format_excess(self.disk, self.spec.disk)}"
         return None
 
-    def _sample(self, memory: int, processes: Sequence[Process] | None) -> None:
+    def _sample(self, processes: Sequence[Process] | None, memory: int | None) -> None:
         now = time.monotonic()
         processes = self._list_processes() if processes is None else processes
-        cpu = self.cgroup.read_cpu_seconds()
-        if cpu is None:
-            cpu = self._count_cpu(processes)
+        usage = self.cgroup.read_usage()
+        memory = usage.get("mem", 0) if memory is None else memory
+        cpu = usage["cpu_seconds"] if "cpu_seconds" in usage else self._count_cpu(processes)
         self._measure_disk(processes)
         previous, elapsed = self.samples[-1] if self.samples else None, max(now - self.sampled, 0.001)
         cores = 0.0 if previous is None else max(cpu - previous["cpu_seconds"], 0.0) / elapsed
@@ -171,3 +191,42 @@ def _format_excess(size: int, limit: int) -> str:
 
 def _format_bytes(size: int) -> str:
     return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
+
+def measure_disk(folder: str, max_entries: int = 200_000) -> int:
+    """Return the number of bytes used by the files in a folder, counting up to `max_entries` files."""
+    total, folders = 0, [folder]
+    while folders and max_entries > 0:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    max_entries -= 1
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        # Count allocated space: a sparse file occupies less than its size. The unit is 512 bytes.
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+        except OSError:
+            continue  # deleted, or not readable
+    return total
+
+
+def measure_deleted_files(proc: str, pids: Iterable[int], folder: str) -> int:
+    """Return the bytes used by deleted files that processes have open, on the file system of a folder."""
+    blocks: dict[int, int] = {}  # by inode, because processes share open files
+    with contextlib.suppress(OSError):
+        device = os.stat(folder).st_dev
+        for pid in pids:
+            for status in _list_open_files(f"{proc}/{pid}/fd"):
+                if status.st_nlink == 0 and status.st_dev == device and stat.S_ISREG(status.st_mode):
+                    blocks[status.st_ino] = status.st_blocks
+    return sum(blocks.values()) * 512
+
+
+def _list_open_files(folder: str) -> list[os.stat_result]:
+    files = []
+    with contextlib.suppress(OSError):  # the process has ended
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):  # closed in the meantime
+                files.append(os.stat(f"{folder}/{name}"))
+    return files

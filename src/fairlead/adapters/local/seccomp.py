@@ -102,7 +102,9 @@ def is_supported() -> bool:
 
 
 def install() -> None:
-    """Filter the system calls of this process and its descendants. Needs NO_NEW_PRIVS. Raises `OSError`."""
+    """Filter the system calls of this process and its descendants, if possible. Needs NO_NEW_PRIVS."""
+    if not is_supported():
+        return
     machine = platform.machine()
     code = build_filter(machine)
     program = _Program(len(code) // 8, code)

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local import processes
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome
-from fairlead.adapters.local.sampling import OUT_OF_MEMORY, ProcessSampler
+from fairlead.adapters.local.processes import start_process
+from fairlead.adapters.local.sampling import ProcessSampler
 from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, SOCKET, STATE, Spec, write_json
 from fairlead.adapters.logs import LogWriter, Masker
 from fairlead.adapters.outcomes import describe_exit, describe_times
@@ -244,7 +244,6 @@ class Supervisor:
         self.disk_was_full = False
         self.running_since = 0.0  # monotonic: the system clock may be changed
         self.kill_at: float | None = None  # end of the grace period
-        self.oom_kills = processes.count_oom_kills()
         self.log_offset = 0  # where the current process's log begins
         self.serve_state: ServeState | None = None
         if spec.serves:
@@ -263,7 +262,7 @@ class Supervisor:
         self.selector.register(wake, selectors.EVENT_READ, None)
         # Write the state first: once the file exists, no supervisor starts the run again, even after a crash.
         self._write_state("starting")
-        self.process = processes.start_process(self.spec, self.folder, self.secrets, self.lock)
+        self.process = start_process(self.spec, self.folder, self.secrets, self.lock)
         self.sampler = ProcessSampler(self.folder, self.spec, self.process)
         self.buffers = {
             name: LineBuffer(name, Masker(self.secrets.values()), self.log) for name in self.process.streams
@@ -349,7 +348,7 @@ class Supervisor:
             buffer.finish()
         outcome, status = self._describe_exit(), self.process_exit.status
         serve_state.record_exit(outcome["reason"], outcome["message"] or describe_exit(0), time.monotonic())
-        self.process_exit, self.oom_kills = ProcessExit(status), processes.count_oom_kills()
+        self.process_exit = ProcessExit(status)
         remove_socket(self.spec, self.folder)
         self._log_event(serve_state.message)
         self._write_state(serve_state.phase)
@@ -365,7 +364,7 @@ class Supervisor:
             self.process_exit, self.alive = ProcessExit(), True
             self.log_offset = (self.folder / LOG).stat().st_size
             serve_state.record_restart(now)
-            self.process.cgroup.reset_ooms()
+            self.sampler.reset_ooms()
             self.process.restart()
             self._write_state(serve_state.phase)
         elif self.started and self.alive and serve_state.probe(now):
@@ -453,9 +452,7 @@ class Supervisor:
 
     def _describe_exit(self) -> dict[str, Any]:
         """Build the outcome of the current process."""
-        oom = self.sampler.check_oom()
-        if oom is None and not self.process.cgroup.limits_memory and self.process_exit.killed:
-            oom = ("OOMKilled", OUT_OF_MEMORY) if processes.count_oom_kills() > self.oom_kills else None
+        oom = self.sampler.check_oom(killed=self.process_exit.killed)
         if oom is not None and self.process_exit.reason is None:
             self.process_exit.reason, self.process_exit.message = oom
         log = self.folder / LOG
