@@ -39,14 +39,7 @@ CONNECT_SECONDS = 0.05  # a local listener accepts at once, or its backlog is fu
 PROC_SELF_FD = "/proc/self/fd"
 STAGED_SOCKET = f".{SOCKET}"
 OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
-TCP_LISTEN = "0A"
-# The local addresses that accept a connection to each loopback address, in the format of /proc/net/tcp: 32-bit words,
-# whose bytes are reversed on little-endian machines.
-ANY, ANY_6, MAPPED = "0" * 8, "0" * 32, "0000000000000000FFFF00000100007F"
-LOOPBACK = {
-    "127.0.0.1": (socket.AF_INET, {"0100007F", MAPPED, ANY, ANY_6}),
-    "::1": (socket.AF_INET6, {"00000000000000000000000001000000", ANY_6}),
-}
+LOOPBACK = {"127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6}
 
 MAX_LINE = 1 << 16  # longer lines are written in parts, so that output without line breaks does not fill memory
 WAIT_SECONDS = 0.1  # how long to wait for the rest of a line, because programs may write it in several pieces
@@ -160,11 +153,12 @@ def _is_own_socket(folder: int, uid: int, name: str = SOCKET) -> bool:
 
 
 def _find_host(port: int, uid: int) -> str | None:
-    for host, (family, addresses) in LOOPBACK.items():
-        if _accepts_connections(family, (host, port)):
-            users = {user for address, user in _list_listeners(port) if address in addresses}
-            if users <= {uid}:  # empty if /proc cannot be read
-                return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    from fairlead.socket_owners import find_owners  # here, because few runs have a port
+
+    for host, family in LOOPBACK.items():
+        # There are no owners if /proc cannot be read.
+        if _accepts_connections(family, (host, port)) and {each.uid for each in find_owners(host, port)} <= {uid}:
+            return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return None
 
 
@@ -176,16 +170,6 @@ def _accepts_connections(family: int, address: str | tuple[str, int]) -> bool:
     except OSError:
         return False
     return True
-
-
-def _list_listeners(port: int) -> Iterator[tuple[str, int]]:
-    """List the addresses of the listeners on a port, with their user IDs."""
-    for file in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(file, encoding="ascii") as lines:
-            for line in lines:
-                words = line.split()
-                if words[3] == TCP_LISTEN and words[1].endswith(f":{port:04X}"):
-                    yield words[1].partition(":")[0], int(words[7])
 
 
 @contextlib.contextmanager
