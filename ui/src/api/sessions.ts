@@ -5,7 +5,7 @@ export const expired = createStore(false);
 
 let signIns = 0;
 
-/** The number of sign-ins so far, which tells responses of an earlier session from those of the current one. */
+/** The number of sign-ins so far, to tell responses to an earlier session from those to the current one. */
 export function countSignIns(): number {
   return signIns;
 }

@@ -15,7 +15,7 @@ interface Input {
 /** The submitted run, or the new plan and its differences from the previewed one. */
 export type Submission = { run: Run } | { plan: Plan; differences: Difference[] };
 
-/** Tokens of submissions without a response. Only a retry with the same token is the same request to the server. */
+/** Tokens of submissions without a response. The server recognizes a retry by its token. */
 const unanswered = new Map<string, string>();
 
 export function useSubmit() {

@@ -41,7 +41,7 @@ interface Props {
 
 function LoadedPolicy({ scope, policy, effective }: Props) {
   const may = useMay();
-  // Decided once, so that applying files while someone is editing does not discard the draft.
+  // This state is not updated, so that applying files while someone is editing does not discard the draft.
   const [isManaged, setManaged] = useState(Boolean(policy?.managed_by));
   if (!may("editor", scope)) return <ReadOnlyPolicy scope={scope} policy={policy} effective={effective} />;
   if (isManaged) {

@@ -10,7 +10,7 @@ import type { InitialValues } from "./initialValues";
 import { useFunctionsOf, useTemplatesOf } from "./requests";
 
 const WORKLOADS = ACTIONS.map((action) => ({ value: action, label: showType(action) }));
-/** The option for an earlier run's unsaved function. It cannot clash with a name, because names have no spaces. */
+/** The option for an earlier run's unsaved function. No function has this name, because names have no spaces. */
 const EARLIER_FUNCTION = "earlier function";
 
 interface Props {

@@ -25,7 +25,7 @@ export interface RunDraft {
   growth: string;
   mostMemory: string;
   priority: string;
-  /** Empty to run once immediately. */
+  /** A cron expression. Empty: run once immediately. */
   cron: string;
   timezone: string;
   strict: boolean;
