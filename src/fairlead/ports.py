@@ -49,9 +49,9 @@ class Transaction(Protocol):
         """Return one page of a list. The caller creates the page's cursor."""
 
     def scan_end(self, kind: type[Any], query: Query, most: int) -> tuple[Any, str] | None:
-        """Return where to end a page that must examine records one by one, so that it examines `most` at most.
+        """Return the sort value and ID of the last record that a page may examine, if no index finds the matches.
 
-        This is the sort value and ID of a record in the same scopes; None if no index is missing or fewer remain.
+        The page then examines `most` records in the scopes. None if there is an index or there are fewer records.
         """
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:

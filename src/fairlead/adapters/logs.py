@@ -127,7 +127,7 @@ class Masker:
         cut = len(data) - max(unfinished, _unfinished_character(data))
         spans = self._find(data)
         for start, end in spans:
-            # A secret is masked as a whole or buffered as a whole. If it seems never to end, it is masked in parts.
+            # A secret is masked as a whole or buffered as a whole. If the buffer would get too large, mask it in parts.
             already_masked = self._masked > 0 and start == 0
             if start < cut < end and not already_masked and len(data) - start <= self._max_buffered:
                 cut = start

@@ -94,7 +94,7 @@ def select_records(kind: Any) -> sa.Select[Any]:
 def where_clauses(
     kind: type, conditions: Sequence[Condition], dialect: str, *, sorted_by: str | None = None
 ) -> list[Any]:
-    """Return the conditions as SQL. If the list is read in the order `sorted_by`, only its index may be used."""
+    """Return the conditions as SQL. With `sorted_by`, the database may use only the index for that sort order."""
     return [
         clause
         for condition in conditions
@@ -135,7 +135,7 @@ def order_by_clauses(kind: type, query: Query) -> list[Any]:
 
 
 def is_read_in_order(kind: type, query: Query) -> bool:
-    """Whether nearly all rows match or an index sorts those that match, so that the list is read in its sort order."""
+    """Whether to read the list in its sort order, because nearly all rows match or an index sorts the matches."""
     # A false flag excludes few rows: most assets are not archived, and most runs have ended.
     return not query.search and all(
         condition.value is False or _is_sorted(kind, condition, query.sort) for condition in query.conditions
@@ -143,7 +143,7 @@ def is_read_in_order(kind: type, query: Query) -> bool:
 
 
 def needs_scan(kind: type, query: Query) -> bool:
-    """Whether no index finds the matching rows: for searches, parts of texts, and columns without an index."""
+    """Whether no index finds the matching rows, as for searches, substrings, and columns without an index."""
     return bool(query.search) or any(
         condition.operator in ("contains", "!=") or all(condition.column != names[0] for names in _INDEX_COLUMNS[kind])
         for condition in query.conditions
@@ -152,7 +152,7 @@ def needs_scan(kind: type, query: Query) -> bool:
 
 
 def _is_sorted(kind: type, condition: Condition, sort: str) -> bool:
-    """Whether an index contains the rows that meet the condition in their sort order."""
+    """Whether an index contains the rows that meet the condition, in the sort order."""
     return condition.operator == "=" and [condition.column, sort, "id"] in _INDEX_COLUMNS[kind]
 
 

@@ -118,9 +118,9 @@ class DatabaseTransaction:
         return Page(self._load(kind, queries.select_records(kind).join(cut, cut.c.id == key).order_by(*directions)))
 
     def scan_end(self, kind: type[Any], query: Query, most: int) -> tuple[Any, str] | None:
-        """Return where to end a page that must examine records one by one, so that it examines `most` at most.
+        """Return the sort value and ID of the last record that a page may examine, if no index finds the matches.
 
-        This is the sort value and ID of a record in the same scopes; None if no index is missing or fewer remain.
+        The page then examines `most` records in the scopes. None if there is an index or there are fewer records.
         """
         if not queries.needs_scan(kind, query):
             return None

@@ -131,7 +131,7 @@ def _read_first_pod(file: Path) -> str:
 
 @dataclass
 class _PodLog:
-    """How far a pod's log has been read. `complete`: it was read to its end after the pod ended."""
+    """The progress of reading a pod's log. `complete`: the log was read to its end after the pod ended."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)  # only one thread at a time reads the log
     complete: bool = False

@@ -203,10 +203,10 @@ def _network(launch: LaunchSpec, allocation: Allocation, machine: Machine) -> st
 
 
 def _hidden_folders(allocation: Allocation, runtime: Runtime) -> list[str]:
-    """Return the folders that appear empty: the server's data, sockets of the machine, control groups, and the home."""
+    """Return the folders that appear empty: the data folder, sockets of the machine, cgroups, and the home folder."""
     hidden = [str(allocation.folder.parent.parent.resolve()), "/run", "/sys/fs/cgroup"]
     home = os.path.realpath(runtime.environment.get("HOME", "/"))
-    # If the server runs as root, a run has another user, who can access only what the home's owner allows.
+    # If the server runs as root, a run has a different user, and file permissions protect the home folder.
     if allocation.uid is None and not any(Path(path).is_relative_to(home) for path in ("/usr", "/var", *hidden[1:])):
         hidden += [] if any(Path(home).is_relative_to(path) for path in runtime.paths) else [home]
     return hidden
@@ -330,7 +330,7 @@ def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, ru
         if source.is_relative_to(folder / "volumes"):
             _make_folder(source, allocation.uid, gid, SHARED)
         elif source.is_relative_to(allocation.volumes):
-            # A shared volume outlives the run, and belongs to no run's user.
+            # A shared volume outlives the run, so it does not belong to the run's user.
             _make_folder(source, 0, gid, SHARED)
     spec.save(folder)
     return spec

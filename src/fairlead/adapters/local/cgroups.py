@@ -28,7 +28,7 @@ NANOS = 10**9
 SWAP_LIMITS = ("memory.swap.max", "memory.memsw.limit_in_bytes")
 
 MIN_QUOTA_MICROSECONDS = 1000
-LARGEST_ALLOCATION = 1 << 16  # of the kernel without a fallback to single pages
+LARGEST_ALLOCATION = 1 << 16  # of the kernel's allocations that cannot fall back to single pages
 KILL_SECONDS, REMOVE_SECONDS, PAUSE_SECONDS = 2.0, 1.0, 0.002
 
 
@@ -61,7 +61,7 @@ class Hierarchies:
         }
 
     def list_runs(self, runs: Path) -> list[Path]:
-        """List the folders of the runs that have a group, although the folder may have been deleted."""
+        """List the folders of the runs that have a group. Some of the folders may have been deleted."""
         prefix = _make_prefix(runs)
         names = {name for hierarchy in self.found for name in os.listdir(hierarchy.parent) if name.startswith(prefix)}
         return [runs / name.removeprefix(prefix) for name in sorted(names)]
@@ -84,7 +84,7 @@ class Cgroup:
     def enter(self) -> None:
         """Move this process to the groups. It must have a single thread. Raises OSError."""
         for folder in self.unique:
-            # In v1, a thread that moves itself does not wait for all forks on the machine, as in cgroup.procs.
+            # In v1, writing to cgroup.procs waits for all forks on the machine, and writing to tasks does not.
             _write(f"{folder}/{'cgroup.procs' if _is_v2(folder) else 'tasks'}", "0")
 
     def kill(self, keep: int = 0) -> None:
@@ -218,7 +218,7 @@ class _Search:
         own = self._find_own(root, "")
         for parent in (os.path.dirname(own), own) if own != root else (own,):
             controllers = self._enable(root, parent, own)
-            # A group without controllers is only good for killing, which is not worth the time it takes to start.
+            # Without controllers, a group could only be used to kill processes, which does not justify a slower start.
             if controllers and self._check(Hierarchy(2, parent, controllers)):
                 self.error = ""
                 return
@@ -315,7 +315,7 @@ def _list_limits(controller: str, folder: str, spec: Spec) -> Iterator[tuple[str
     if controller == "memory" and spec.memory is not None:
         yield ("memory.max" if is_v2 else "memory.limit_in_bytes"), str(spec.memory)
         swap = "memory.swap.max" if is_v2 else "memory.memsw.limit_in_bytes"  # v1 limits the sum of memory and swap
-        if os.path.exists(f"{folder}/{swap}"):  # not there if the kernel does not count swap
+        if os.path.exists(f"{folder}/{swap}"):  # missing if the kernel does not count swap
             yield swap, "0" if is_v2 else str(spec.memory)
     if controller == "cpu" and spec.cpu is not None:
         quota = max(spec.cpu * PERIOD_MICROSECONDS // 1000, MIN_QUOTA_MICROSECONDS)

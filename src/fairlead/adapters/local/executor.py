@@ -357,7 +357,7 @@ class LocalExecutor:
             # The supervisor has noticed this and killed the run, unless it was itself killed.
             kill_processes_of(spec.env["FAIRLEAD_RUN"])
             self._release(run_id)
-            message = f"its folder {folder.path} was deleted while it was active, so it was killed"
+            message = f"folder {folder.path} was deleted while the run was active, so the run was killed"
             return Observation(Phase.FAILED, "FolderDeleted", message)
         # There was already a supervisor, this one was stopped early, or the disk was full: the run has not started, and
         # the controller decides whether to start it again.

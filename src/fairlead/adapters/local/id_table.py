@@ -1,6 +1,6 @@
 """The table of user and group IDs that runs have on the host. All servers on this machine share it.
 
-No ID is given twice: files and processes of a run may exist for longer than the run.
+No ID is assigned twice, because files and processes of a run may outlive it.
 """
 
 import contextlib
@@ -95,7 +95,7 @@ class IdTable:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that no other server's overlaps, and write it to the disk at its end."""
+        """Open a transaction that excludes those of other servers, and write it to the disk at its end."""
         try:
             with contextlib.closing(self._connect()) as connection:
                 connection.execute("BEGIN IMMEDIATE")
@@ -106,13 +106,13 @@ class IdTable:
 
 
 def find_ids(maps: tuple[str, str] = ("/proc/self/uid_map", "/proc/self/gid_map")) -> range:
-    """Return the IDs for runs that exist here: a server in a user namespace, as in a container, has only some."""
+    """Return the IDs for runs. In a user namespace, for example in a container, not all of them exist."""
     mapped = [[range(start, start + count) for start, _, count in _read_numbers(file)] for file in maps]
     for ids in (IDS, CONTAINER_IDS):
         if all(any(ids.start in each and ids[-1] in each for each in ranges) for ranges in mapped):
             return ids
     message = f"this container has no user IDs from {CONTAINER_IDS.start} to {CONTAINER_IDS[-1]} for runs"
-    raise FairleadError(message, "start the server as another user than root, or map these IDs to the container")
+    raise FairleadError(message, "start the server as a user other than root, or map these IDs to the container")
 
 
 def _read_numbers(file: str) -> list[list[int]]:

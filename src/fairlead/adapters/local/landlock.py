@@ -67,7 +67,7 @@ def _list_rules(spec: Spec) -> Iterator[tuple[str, int]]:
 
 
 def _exclude(path: str, hidden: Iterable[str]) -> list[str]:
-    """Return a path, or what is in it except hidden folders: a rule cannot exclude a part of a folder."""
+    """Return a path or, if it contains hidden folders, all else in it: a rule cannot exclude a part of a folder."""
     path = os.path.realpath(path)
     folders = [os.path.realpath(folder) for folder in hidden]
     if path in folders:
@@ -81,7 +81,7 @@ def _exclude(path: str, hidden: Iterable[str]) -> list[str]:
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
-    # The run could not use a path that this process, which has the run's user already, cannot open.
+    # Skip paths that this process cannot open. It already has the run's user, so the run could not open them either.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):

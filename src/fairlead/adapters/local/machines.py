@@ -113,7 +113,7 @@ def find_capabilities(machine: Machine, *, is_root: bool) -> Capabilities:
     isolated = machine.isolation_error is None
     return Capabilities(
         mount_error=machine.isolation_error,
-        # Without a user namespace, a run has the user of the server, or as root one of its own, which it cannot choose.
+        # Without a user namespace, a run cannot choose its user: it is the server's or, if that is root, a new one.
         user_ids=isolated,
         more_groups=isolated and is_root,
         networks=("host", "none") if isolated else ("host",),

@@ -109,7 +109,7 @@ class _RootBuilder:
         # Mount a new proc, because the machine's proc would show all processes.
         mount("proc", f"{self.root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
         self._make_devices()
-        # Sort the paths, because Python may be installed in a hidden folder, and may itself contain one.
+        # Sort the paths, because Python's folder may be inside a hidden folder, and may contain another one.
         for path in sorted({*self.spec.hidden, *self.spec.revealed}):
             if path.startswith(PREFIXES_OF_TEMPORARY_FILES):
                 continue  # mounts replace these folders

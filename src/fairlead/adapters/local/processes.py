@@ -98,7 +98,7 @@ def _read_process(proc: str, name: str) -> Process | None:
 
 
 def _read_pss(proc: str, process: Process) -> tuple[int, int]:
-    """Read a process's share of its memory: all but files on tmpfs and shared memory, and these."""
+    """Read a process's proportional share of memory: without tmpfs files and shared memory, and only of these."""
     sizes = {}
     try:
         with open(f"{proc}/{process.pid}/smaps_rollup", "rb") as file:

@@ -81,7 +81,7 @@ LOAD, JUMP_EQUAL, JUMP_GREATER, JUMP_SET, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENT_OFFSETS = 0, 4, (16, 24)  # in struct seccomp_data
 KILL_PROCESS, RETURN_ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 SET_MODE_FILTER, GET_ACTION_AVAILABLE = 1, 2
-SPEC_ALLOW = 4  # without this flag, kernels before 5.16 slow down filtered processes by a Spectre mitigation
+SPEC_ALLOW = 4  # without this flag, kernels before 5.16 slow down filtered processes with a Spectre mitigation
 
 DENY = RETURN_ERRNO | errno.EPERM
 

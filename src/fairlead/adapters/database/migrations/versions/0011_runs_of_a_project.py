@@ -7,7 +7,7 @@ down_revision = "0010"
 
 
 def upgrade() -> None:
-    """Replace the index on the scope, which the new index begins with."""
+    """Replace the index on the scope. The new index begins with the same column."""
     op.create_index("ix_runs_scope_created_at", "runs", ["scope", "created_at", "id"])
     op.drop_index("ix_runs_scope", "runs")
 
