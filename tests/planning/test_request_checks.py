@@ -63,7 +63,7 @@ def test_mount_paths_of_the_platform_are_reserved(path: str) -> None:
 def test_mount_paths_that_hide_system_folders_are_rejected(path: str) -> None:
     [violation] = plan({"volumes": mount(path)}).violations
     assert (violation.path, violation.rule) == ("volumes.data.mount_path", "system_path")
-    assert violation.message == f"a volume at {path} would hide files of the system, which programs need"
+    assert violation.message == f"a volume at {path} would hide system files that programs need"
     assert violation.hint == f"use another path, for example /data or {path}/data"
     assert violated_rules(plan({"volumes": mount(f"{path}/data")})) == []
 

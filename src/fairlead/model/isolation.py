@@ -27,7 +27,7 @@ class Protection:
 
     name: ProtectionName
     mechanism: str = ""  # for example "cgroup v2", "Landlock" or "polling"; empty: not enforced
-    gap: str = ""  # what is not covered, or why there is no stronger mechanism; empty: nothing to know
+    gap: str = ""  # what is not covered, or why there is no stronger mechanism; empty: no gap
 
     @property
     def is_enforced(self) -> bool:
@@ -47,7 +47,7 @@ class Capabilities:
     user_ids: bool = True  # whether runs get the user and group ID that they request
     more_groups: bool = True  # whether runs can be in a second group, for fs_group
     networks: tuple[Network, ...] = ("host",)
-    # Only of the local executor: Kubernetes enforces limits and isolation itself.
+    # Only for the local executor: Kubernetes enforces limits and isolation itself.
     protections: Protections = field(default_factory=dict)
 
 

@@ -250,8 +250,8 @@ class QueuePosition:
     unavailable: str = ""
 
 
-BLOCK_SIZE = 64  # nodes with one mark of their last change
-MAX_STATIC = 64  # values that are derived from the static parts of nodes; users choose some of the keys
+BLOCK_SIZE = 64  # nodes per block; see `NodeTable.blocks`
+MAX_STATIC = 64  # cached values that depend only on static parts of nodes; users choose some of the keys
 MAX_PENDING = 64  # changes that each copy may apply itself; if there are more, the original applies them first
 
 T = TypeVar("T")
@@ -282,7 +282,7 @@ class NodeTable:
 
     def __init__(self, nodes: Iterable[Node] = (), context: SchedulingContext | None = None) -> None:
         self.context = context or SchedulingContext()
-        self.noun = "run"  # the word in messages for anything that uses resources: run or pod
+        self.noun = "run"  # how messages call what uses resources: run or pod
         self.can_see: Callable[[str], bool] = lambda _project_id: True  # whether the reader may see a project's runs
         self._nodes: list[Node] = []
         self._names: list[str] = []
@@ -399,8 +399,8 @@ class NodeTable:
     def blocks(self) -> list[object]:
         """One object for each block of nodes, which is replaced when a node in the block changes.
 
-        Two tables with the same object have the same nodes. Comparing all nodes takes 2 ms in a table of 20,000,
-        because each comparison reads a node from memory.
+        If two tables have the same object for a block, they have the same nodes in it. Comparing all nodes instead
+        takes 2 ms in a table of 20,000, because each comparison reads a node from memory.
         """
         self._apply_pending()
         return self._blocks

@@ -232,7 +232,7 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
                 hint = "use another path, for example /data"
                 yield Violation(setting_path, "reserved", f"{path} is reserved for the platform", hint)
         if path in SYSTEM_FOLDERS:
-            message = f"a volume at {path} would hide files of the system, which programs need"
+            message = f"a volume at {path} would hide system files that programs need"
             yield Violation(
                 setting_path, "system_path", message, f"use another path, for example /data or {path}/{name}"
             )

@@ -87,7 +87,7 @@ def _check_bounds(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violat
     # Values in other units cannot be compared. Accepting them would let 100% of a GPU pass a maximum of 20Gi.
     for bound in (*rule.max.values(), *rule.min.values()) if value is not None and value is not UNLIMITED else ():
         if not _is_comparable(value, bound):
-            message = f"the {bound.source} has the bound {bound.value}, which uses a different unit"
+            message = f"the {bound.source} has a bound of {bound.value}, and the units cannot be compared"
             yield Violation(path, "unit", message, f"use the same unit as {bound.value}", bound.source)
     yield from _check_options(path, value, rule.options)
 

@@ -89,7 +89,7 @@ def _prepare_anti_affinity(pod_request: PodRequest, table: NodeTable) -> list[Do
 
     def prepare(term: AffinityTerm) -> DomainCheck:
         values, positions = table.values_of(term.key), term.pods.find_positions(table)
-        # In reverse, so that the first node of each domain remains.
+        # Iterate in reverse, so that the dict keeps the first node of each domain.
         first = {value: at for at in reversed(positions) if (value := values[at]) is not None}
         numbers = Counter(map(values.__getitem__, positions))
 

@@ -51,9 +51,9 @@ NodeCheck = Callable[[Node], Iterator[Reason]]  # prepared once for a pod, then 
 
 
 class DomainCheck(NamedTuple):
-    """A check that depends on a node only through its topology domain, so it is prepared for domains, not for nodes.
+    """A check with the same result for all nodes in a topology domain, so it is prepared for domains, not for nodes.
 
-    To find the nodes that pass, one look at the column of the topology label is enough: 0.03 microseconds per node.
+    Finding the nodes that pass takes 0.03 microseconds per node, because only the topology label is read.
     """
 
     key: str  # topology key: the value of this label is the node's domain
