@@ -205,7 +205,7 @@ def _protocol_options(settings: Settings) -> dict[str, Any]:
         "http": partial(LimitedHttpProtocol, table=ConnectionTable(limits)),
         "ws": LimitedWebSocketProtocol,  # wsproto, like the proxy for served runs
         "ws_max_size": MAX_MESSAGE_BYTES,
-        # Connections are accepted in bursts of this size, and only then counted.
+        # The server accepts this many connections at once before it counts them.
         "backlog": min(LISTEN_BACKLOG, limits.total),
         "proxy_headers": bool(settings.trusted_proxies),
         "forwarded_allow_ips": list(settings.trusted_proxies),
@@ -337,7 +337,7 @@ def _check_ready(store: Store) -> None:
 
 
 def _check_sockets(settings: Settings, sockets: list[socket.socket]) -> None:
-    """Check sockets from systemd like `find_problems` checks the host in the settings."""
+    """Reject sockets from systemd that need other authentication, as `find_problems` does for the host setting."""
     if settings.auth == "local" and not listeners.is_local_only(sockets):
         message = "systemd passed a socket that other machines can reach, but auth is local"
         raise FairleadError(message, "set auth to tokens or oidc, or use ListenStream=127.0.0.1:8470")

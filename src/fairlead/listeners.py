@@ -95,7 +95,7 @@ class SocketHolder:
         self._connection = connection
         try:
             return socket_holder.receive_sockets(connection, self._key)
-        # It exited at this moment, hangs, speaks another version, or its key was deleted: a new one replaces it.
+        # The holder has just exited, hangs, speaks another version, or its key was deleted: start a new one.
         except (OSError, HandoverError) as error:
             log.warning("socket holder replaced", reason=str(error) or type(error).__name__)
             self.end()
@@ -121,7 +121,7 @@ class SocketHolder:
         with connection, contextlib.suppress(OSError):
             if pid > 0 and uid in (0, os.getuid()):
                 os.kill(pid, signal.SIGKILL)
-            while connection.recv(socket_holder.MAX_BYTES):  # until its end
+            while connection.recv(socket_holder.MAX_BYTES):  # wait until the holder has exited
                 pass
 
     def close(self) -> None:
@@ -196,7 +196,7 @@ class SocketHolder:
 
 
 def _resolve(host: str, port: int) -> list[str]:
-    """The addresses to listen on: both loopback addresses, or the one of another interface."""
+    """The addresses to listen on: both loopback addresses, or the address of another interface."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         address: str = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)[0][4][0]  # type: ignore[assignment]
@@ -248,7 +248,7 @@ def _cannot_listen(host: str, port: int, error: Exception) -> FairleadError:
 
 
 def take_systemd_sockets(variables: MutableMapping[str, str]) -> list[socket.socket]:
-    """The sockets that systemd opened for this process (sd_listen_fds), without leaving the variables to children."""
+    """The sockets that systemd opened for this process (sd_listen_fds). Children do not inherit its variables."""
     pid, count, _ = (variables.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"))
     if pid != str(os.getpid()) or not count.isdecimal():
         return []
@@ -258,7 +258,7 @@ def take_systemd_sockets(variables: MutableMapping[str, str]) -> list[socket.soc
         is_tcp = opened.family in (socket.AF_INET, socket.AF_INET6) and opened.type == socket.SOCK_STREAM
         if not is_tcp or not opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             message = f"systemd passed a socket that is not a listening TCP socket: {opened.getsockname()!r}"
-            raise FairleadError(message, "use ListenStream= with addresses and a port, such as 127.0.0.1:8470")
+            raise FairleadError(message, "use ListenStream= with an address and a port, such as 127.0.0.1:8470")
     addresses = _addresses(sockets)
     for host, port in addresses:
         if host == "127.0.0.1" and ("::1", port) not in addresses and _exists("::1"):

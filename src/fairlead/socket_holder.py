@@ -127,7 +127,7 @@ def _read_greeting(message: bytes) -> bytes:
 
 
 def _prove(key: bytes, role: bytes, server_nonce: bytes, nonce: bytes) -> bytes:
-    # The role prevents that one side's proof is sent back to it as the other side's.
+    # With the role, a proof cannot be sent back to the side that made it.
     return hmac.digest(key, role + server_nonce + nonce, "sha256")
 
 

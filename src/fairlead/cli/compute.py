@@ -87,7 +87,7 @@ class Asset(ObjectCommands):
         """Explain what a pod gets, and what may kill it."""
         record = connect_to_server().get(self.at(name))
         fields = {field: record[field] for field in WRITTEN if record.get(field) is not None}
-        # The server explains only drafts, which forms need before saving, so the stored object is sent as a draft.
+        # The route explains drafts, because forms need explanations before saving. Send the stored object as a draft.
         answer = connect_to_server().post(f"{self.path}/check", fields)
         if as_json:
             return print_item(answer, as_json)

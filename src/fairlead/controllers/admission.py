@@ -52,7 +52,7 @@ class AdmissionPass:
         return self.queue.find_shortages(quotas.amounts_of(run), path) if path else []
 
     def has_unread_before(self, run: RunRecord) -> bool:
-        """Whether older runs that this pass did not read might go first. The next pass considers them."""
+        """Whether older runs that this pass did not read might be admitted first. The next pass considers them."""
         # If no run waiting for a quota was admitted, the older runs that were not read would not be admitted either.
         if not self._admitted:
             return False

@@ -374,7 +374,7 @@ class RunController:
         taken = []
         for run in on_clusters:
             decision = Decision(State(run.state), ExecutorAction.NONE, run.reason, run.message)
-            # The revision guards this: if several servers try it, only one succeeds.
+            # The save checks the revision, so only one server takes over the run, even if several try.
             if self.state_writer.save(run, decision, None, server_id=self.identity.id) is not None:
                 log.info("run taken over", run=run.id, previous_server=run.server_id)
                 taken.append(run.id)

@@ -45,7 +45,7 @@ class ConnectionLimits:
     head_seconds: float = 10.0
     body_seconds: float = 60.0
     body_size: int = 1024  # the minimum size to receive in each period of `body_seconds`
-    # While the client accepts no data. Enforced by the kernel, also for WebSockets and closing connections.
+    # How long a client may accept no data. The kernel enforces this, also for WebSockets and closing connections.
     write_seconds: float = 60.0
     linger_seconds: float = 1.0  # after a rejection, so that the client can read the response before a reset
     trusted_proxies: tuple[Network, ...] = ()

@@ -188,7 +188,7 @@ def _is_local(host: str) -> bool:
         # Also normalizes spellings such as 127.1 and 0x7f000001.
         found = socket.getaddrinfo(host.partition("%")[0], None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return False  # connecting to it will fail, too
+        return False  # connecting to the host will also fail
     addresses = [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
     plain = [getattr(address, "ipv4_mapped", None) or address for address in addresses]
     return any(address.is_loopback or address.is_link_local or address.is_unspecified for address in plain)

@@ -38,7 +38,7 @@ class PlanTokens:
     def redeem(self, unit: UnitOfWork, scope: str, token: str, digest: str, run_id: str) -> None:
         """Mark a token as used by a run. Raises an error unless it is valid for the caller, project and plan."""
         sealed, (previewed, _, expires) = self._open(unit, scope, token)
-        # Not a digest of the text, so that no other spelling of the token would count as unused.
+        # Do not hash the token's text: a different spelling of the same token would count as unused.
         record_id = hashlib.sha256(sealed.content).hexdigest()
         if (used := unit.tx.get(IdempotencyRecord, id=record_id)) is not None:
             raise _already_submitted((used.answer or {}).get("run_id"))
@@ -59,7 +59,7 @@ class PlanTokens:
         try:
             sealed = parse_sealed(token)
             return sealed, self.keyring.open(sealed, _purpose_of(unit, scope)).decode().partition(".")
-        # Users, projects and forgeries are not distinguished: a token says nothing to anyone else.
+        # The message is the same for wrong users, wrong projects and forged tokens, so that it reveals nothing.
         except (ValueError, Unavailable):
             message = f"is not valid for {unit.principal.user} in {scope}, or its key was deleted"
             raise RequestRejected([Violation("plan_token", "plan_token", message, PREVIEW_AGAIN)]) from None
@@ -71,7 +71,7 @@ def digest_of_plan(scope: str, request: RunRequest, plan: JSON) -> str:
 
 
 def _purpose_of(unit: UnitOfWork, scope: str) -> str:
-    # The ID, because a new project may get the name of a deleted one. JSON, because names are of any length.
+    # Use the ID, because a new project may have the name of a deleted one, and JSON, because names have any length.
     binding = [PURPOSE, unit.principal.user, unit.organization.scopes[scope].id]
     return msgspec.json.encode(binding).decode()
 

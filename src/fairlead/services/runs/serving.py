@@ -254,7 +254,7 @@ class Serving:
             raise _invalid("this link or session is not valid") from None
         if claims.run_id != run_id:
             raise _invalid("this link or session is for another run")
-        # Not a digest of the text: the same ciphertext can be encoded differently, and would count as an unused code.
+        # Do not hash the code's text: a different encoding of the same ciphertext would count as an unused code.
         return claims, hashlib.sha256(sealed.content).hexdigest()
 
 
