@@ -4,7 +4,7 @@ import pytest
 
 from fairlead.sdk.runs import Run
 from tests.processes.execution import Platform, wait_for_end
-from tests.processes.test_runs_users import user  # noqa: F401
+from tests.processes.test_runs_users import bare_user, user  # noqa: F401
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("server", ["platform", "user"])
+@pytest.mark.parametrize("server", ["platform", "user", "bare_user"])
 def test_processes_and_servers_of_the_standard_library_work(request: pytest.FixtureRequest, server: str) -> None:
     platform: Platform = request.getfixturevalue(server)
     run: Run = platform.python(PROGRAM, "main")

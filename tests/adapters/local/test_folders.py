@@ -1,14 +1,18 @@
 """Observations from a run folder."""
 
+import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.adapters.local.allocation import Runtime, prepare_run
 from fairlead.adapters.local.folders import RunFolder, observe_active
 from fairlead.adapters.local.specs import USAGE
 from fairlead.model.runs import Observation, Phase
+from tests.adapters.local.making import make_allocation, make_launch_spec, make_machine
 
 STATE: dict[str, Any] = {"pid": 1, "boot_id": "b1", "started_at": 0.0}
 STARTED = datetime.fromtimestamp(0, UTC)
@@ -40,3 +44,20 @@ def test_active_run_is_observed_from_the_supervisor_state(state: dict[str, Any],
 def test_truncated_usage_sample_does_not_hide_others(tmp_path: Path) -> None:
     (tmp_path / USAGE).write_text('{"at": 0, "mem": 1}\n{"at": 1, "m{"at": 2, "mem": 3}\n{"at": 3, "mem": 4}\n{"at": 4')
     assert [sample["mem"] for sample in RunFolder(tmp_path).read_usage()] == [1, 4]
+
+
+@pytest.mark.parametrize("remove", ["clean_up", "delete"])
+def test_temporary_folder_has_a_short_path_without_namespaces(tmp_path: Path, remove: str) -> None:
+    run_id = "0123456789abcdef" * 2
+    folder = tmp_path / "runs" / run_id
+    allocation = replace(make_allocation(tmp_path, uid=None), folder=folder)
+    machine, runtime = make_machine(isolation_error="no"), Runtime(Path("/usr/bin/python3"), (), {})
+    for _ in range(2):  # repeated after a crash
+        spec = prepare_run(make_launch_spec(run_id), allocation, machine, runtime)
+    temporary = Path(spec.env["TMPDIR"])
+    # Programs create sockets in folders there, and the path of a socket is limited to 107 bytes.
+    assert len(str(temporary)) <= len(str(tmp_path)) + len("/tmp/") + 16
+    (temporary / "file").touch()
+    assert (folder / "home" / "tmp" / "file").exists()
+    getattr(RunFolder(folder), remove)()
+    assert os.listdir(tmp_path / "tmp") == []

@@ -1,6 +1,7 @@
 """Allocates a user ID, cores, GPUs and a port to a run, prepares its folder and writes its specification."""
 
 import base64
+import contextlib
 import json
 import os
 import site
@@ -22,6 +23,7 @@ from fairlead.adapters.local.specs import (
     Mount,
     Spec,
     UserMapping,
+    link_to_temporary,
 )
 from fairlead.errors import FairleadError, StartFailed, Unavailable
 from fairlead.manifests.pods import COMMAND
@@ -163,7 +165,8 @@ def _environment(container: Json, allocation: Allocation, runtime: Runtime, *, i
     # HOME in the plan is the mount path of the home folder, which does not exist without isolation.
     env |= {"HOME": home if env.get("HOME") == HOME else env.get("HOME", home), "FAIRLEAD_HOME": home}
     env["FAIRLEAD_OUTPUT"] = f"{home}/output"
-    env.setdefault("TMPDIR", f"{home}/tmp")  # deleted with the run, and counted as part of its disk usage
+    # Deleted with the run, and counted as part of its disk usage.
+    env.setdefault("TMPDIR", f"{home}/tmp" if isolated else str(link_to_temporary(allocation.folder)))
     # A run can use only the GPUs allocated to it. Device numbers follow NVML's order; CUDA sorts by speed by default.
     return env | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(allocation.devices)}
 
@@ -323,6 +326,8 @@ def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, ru
     gid = allocation.gids.get(group, -1)  # -1 leaves the group unchanged; only root can change it
     for path in (folder / "home", folder / "home" / "output", folder / "home" / "tmp"):
         _make_folder(path, allocation.uid, gid, PRIVATE)
+    if not spec.isolated:
+        _link_temporary(folder)
     make_traversable(folder / TEMPORARY)
     for name in TEMPORARY_NAMES.values():
         _make_folder(folder / TEMPORARY / name, allocation.uid, gid, STICKY)
@@ -334,6 +339,13 @@ def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, ru
             _make_folder(source, 0, gid, SHARED)
     spec.save(folder)
     return spec
+
+
+def _link_temporary(folder: Path) -> None:
+    link = link_to_temporary(folder)
+    make_traversable(link.parent)
+    with contextlib.suppress(FileExistsError):  # repeated after a crash
+        link.symlink_to(Path("..", folder.parent.name, folder.name, "home", "tmp"))
 
 
 def make_traversable(folder: Path) -> None:

@@ -194,7 +194,7 @@ class LocalExecutor:
                 self._watcher.notify(launch.execution_id)
                 return
             except OSError as error:  # for example a full disk: a later attempt may succeed
-                shutil.rmtree(folder.path, ignore_errors=True)
+                folder.delete()
                 Cgroup(self.machine.cgroups.folders_of(folder.path)).remove(kill=True)
                 raise Unavailable(f"cannot start run {launch.execution_id}: {error}") from error
 
@@ -236,7 +236,7 @@ class LocalExecutor:
     def delete_run(self, run_id: str) -> None:
         """Remove all data of the run."""
         self._release(run_id)
-        shutil.rmtree(self.runs / run_id, ignore_errors=True)
+        self._folder(run_id).delete()
 
     def list_volumes(self) -> list[str]:
         """Return the IDs of the shared volumes that exist."""

@@ -15,7 +15,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fairlead.adapters.local.specs import ERRORS, LOCK, LOG, OUTCOME, STATE, USAGE, read_json, write_json
+from fairlead.adapters.local.specs import (
+    ERRORS,
+    LOCK,
+    LOG,
+    OUTCOME,
+    STATE,
+    USAGE,
+    link_to_temporary,
+    read_json,
+    write_json,
+)
 from fairlead.adapters.log_pages import read_page
 from fairlead.errors import NotFound
 from fairlead.model.runs import LogPage, Observation, OutputFile, Phase
@@ -107,10 +117,16 @@ class RunFolder:
         content: JSON | None = read_json(self.path / name)
         return content
 
+    def delete(self) -> None:
+        """Remove everything."""
+        link_to_temporary(self.path).unlink(missing_ok=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def clean_up(self) -> None:
         """Remove the files that a run needs only while it is active."""
         if not (self.path / "code").exists():
             return  # already done
+        link_to_temporary(self.path).unlink(missing_ok=True)
         for name in ("volumes", "temporary", "root"):
             shutil.rmtree(self.path / name, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path / "home") as entries:

@@ -96,6 +96,15 @@ class Spec:
         return cls(**fields)
 
 
+def link_to_temporary(folder: Path) -> Path:
+    """Return the short path of a run's temporary folder on a machine without namespaces, in the server's data folder.
+
+    The path of the folder itself is too long for the sockets that programs create there: Unix socket paths are limited
+    to 107 bytes. A link in /tmp could be replaced by other runs.
+    """
+    return folder.parent.parent / "tmp" / folder.name[-16:]  # the end of a run ID is random
+
+
 def write_json(file: Path, value: Any) -> None:
     """Write a JSON file atomically."""
     temporary = file.with_name(f".{file.name}")
