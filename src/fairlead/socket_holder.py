@@ -66,7 +66,7 @@ def hold(unix_socket: socket.socket, server: socket.socket | None, listeners: li
 
 
 def send_sockets(connection: socket.socket, listeners: Iterable[socket.socket], key: bytes) -> None:
-    """The holder's part of the protocol: send the sockets to a process that proves the key."""
+    """The holder's part of the protocol: send the sockets to a process that proves that it knows the key."""
     server_nonce = _read_greeting(connection.recv(MAX_BYTES))
     nonce = os.urandom(NONCE_BYTES)
     connection.send(GREETING + nonce)
@@ -77,7 +77,7 @@ def send_sockets(connection: socket.socket, listeners: Iterable[socket.socket], 
 
 
 def receive_sockets(connection: socket.socket, key: bytes) -> list[socket.socket]:
-    """The server's part of the protocol: prove the key, and receive the sockets from a process that also proves it."""
+    """The server's part of the protocol: prove knowledge of the key, then receive the sockets and a proof."""
     server_nonce = os.urandom(NONCE_BYTES)
     connection.send(GREETING + server_nonce)
     nonce = _read_greeting(connection.recv(MAX_BYTES))
@@ -112,8 +112,9 @@ def _accept(unix_socket: socket.socket, listeners: list[socket.socket], key: byt
 
 
 def _reset_pending(listeners: Sequence[socket.socket]) -> None:
-    """Reset the connections that a killed server did not accept, like those that it did, so that clients try again."""
-    # Such a client believed that a server was running. It would now wait, and perhaps no other client starts a server.
+    """Reset the connections that a killed server had not accepted, so that their clients try again."""
+    # The kernel has closed the accepted ones. The clients of the others believe that a server is running: they would
+    # wait for a response, and possibly no other client would start a server.
     for listener in listeners:
         with contextlib.suppress(OSError):
             while select.select([listener], [], [], 0)[0]:
@@ -127,7 +128,7 @@ def _read_greeting(message: bytes) -> bytes:
 
 
 def _prove(key: bytes, role: bytes, server_nonce: bytes, nonce: bytes) -> bytes:
-    # With the role, a proof cannot be sent back to the side that made it.
+    # The role prevents reflection: a proof that is sent back to the side that made it is not valid there.
     return hmac.digest(key, role + server_nonce + nonce, "sha256")
 
 

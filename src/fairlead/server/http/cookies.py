@@ -30,7 +30,7 @@ class Cookie:
     def set(
         self, response: Response, value: str, lifetime: timedelta, samesite: Literal["lax", "strict"] = "lax"
     ) -> None:
-        """Set the cookie for a time."""
+        """Set the cookie. It expires after `lifetime`."""
         response.set_cookie(
             self.name,
             value,
