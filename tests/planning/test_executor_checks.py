@@ -87,7 +87,7 @@ def test_shared_memory_without_mounts_is_a_warning() -> None:
     ("protection", "limits", "warned"),
     [
         (Protection("memory", "cgroup v2"), {"mem": "1Gi"}, []),
-        (Protection("memory", "polling", "a short excess is not noticed"), {"mem": "1Gi"}, []),
+        (Protection("memory", "polling", "brief excess usage is not detected"), {"mem": "1Gi"}, []),
         (Protection("memory"), {"mem": "1Gi"}, [("resources.mem.limits", "not_enforced")]),
         (Protection("disk"), {"disk": "1Gi"}, [("resources.disk.limits", "not_enforced")]),
         (Protection("cpu", "affinity"), {"cpu": "500m"}, [("resources.cpu.limits", "not_enforced")]),

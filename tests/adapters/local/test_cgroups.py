@@ -171,8 +171,11 @@ def test_table_of_protections_names_the_mechanism_and_the_gap() -> None:
     changed = ("cgroup v2", "a run can change its own limits")
     assert set(find(complete, "no namespaces", is_root=False).values()) == {changed}
     partial = find(Hierarchies((Hierarchy(1, "/", ("cpu",)),), "why"), None, is_root=True)
-    assert partial["cpu"] == ("cgroup v1", "a run can change its affinity (why)")
+    assert partial["cpu"] == ("cgroup v1", "a run can change its CPU affinity (why)")
     assert (partial["memory"][0], partial["swap"][0], partial["process_count"]) == ("polling", "", ("RLIMIT_NPROC", ""))
     without = find(Hierarchies((), "why"), None, is_root=False)
     assert without["process_count"] == ("", "why")
-    assert without["cpu"] == ("affinity", "a fraction of a core is not enforced; a run can change its affinity (why)")
+    assert without["cpu"] == (
+        "affinity",
+        "CPU limits are rounded up to whole cores; a run can change its CPU affinity (why)",
+    )

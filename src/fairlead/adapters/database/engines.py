@@ -217,7 +217,7 @@ def translate_errors(operation: str) -> Iterator[None]:
     # For example, PostgreSQL cannot store a NUL character or a number that needs more than 64 bits.
     except DataError as error:
         violation = Violation(
-            "", "value", "the database cannot store one of the values", "use a smaller value without unusual characters"
+            "", "value", "the database cannot store one of the values", "use a smaller number, or remove NUL characters"
         )
         raise RequestRejected([violation]) from error
     except DBAPIError as error:

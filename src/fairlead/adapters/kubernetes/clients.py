@@ -243,7 +243,7 @@ def _read_events(response: httpx2.Response) -> Iterator[JSON]:
             if event["type"] == "ERROR":
                 raise _api_error(event["object"].get("code", 500), event["object"])
             yield event
-    except httpx2.ReadTimeout:  # no events, or a dead connection; the next watch will tell
+    except httpx2.ReadTimeout:  # no events, or a dead connection; the caller opens a new watch
         return
 
 

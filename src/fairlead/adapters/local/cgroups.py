@@ -124,11 +124,11 @@ class Cgroup:
                 time.sleep(PAUSE_SECONDS)
 
     def read_usage(self) -> dict[str, Any]:
-        """Return the memory and the CPU time of the run, without those that no group measures."""
+        """Return the memory and the CPU time of the run. Values that no group measures are omitted."""
         return _without_none({"mem": self._read_memory(), "cpu_seconds": self._read_cpu_seconds()})
 
     def read_peaks(self) -> dict[str, Any]:
-        """Return the peak memory and the CPU time of the run, without those that no group measures."""
+        """Return the peak memory and the CPU time of the run. Values that no group measures are omitted."""
         return _without_none({"mem": self._read_peak_memory(), "cpu_seconds": self._read_cpu_seconds()})
 
     def _read_memory(self) -> int | None:

@@ -97,7 +97,7 @@ def find_machine(data: Path, overrides: Mapping[str, Quantity], max_processes: i
 
 def find_protections(isolation_error: str | None, hierarchies: Hierarchies, *, is_root: bool) -> Protections:
     """Return every protection of runs, with the mechanism that enforces it on this machine."""
-    sampled = "a short excess is not noticed"
+    sampled = "brief excess usage is not detected"
     protections = (
         *_find_limits(isolation_error, hierarchies, is_root=is_root),
         Protection("disk", "polling", f"{sampled}; the number of files is not limited"),
@@ -125,7 +125,6 @@ def _find_boundaries(isolation_error: str | None, abi: int, *, is_root: bool) ->
     """Generate the protections between runs. `abi` is the version of Landlock, 0 without it."""
     own_users = "a user per run" if is_root else ""
     scoped = "Landlock" if abi >= landlock.SCOPES_ABI else ""
-    ports = "addresses, ports and services of this machine are shared"
     if isolation_error is None:
         yield Protection("temporary_files", "a folder per run")
         yield Protection("shared_memory", "a tmpfs per run")
@@ -135,14 +134,15 @@ def _find_boundaries(isolation_error: str | None, abi: int, *, is_root: bool) ->
         reason = f"no namespaces ({isolation_error})"
         yield Protection("temporary_files", "", f"/tmp and /var/tmp are shared: {reason}")
         yield Protection("shared_memory", "", f"/dev/shm is shared: {reason}")
-        sockets = "Unix sockets in files are shared" if abi else "files that all users can read are shared"
+        sockets = "Unix sockets in the file system are shared" if abi else "files that all users can read are shared"
         yield Protection("files", "Landlock" if abi else own_users, f"{sockets}: {reason}")
         yield Protection(
             "processes", own_users or scoped, f"a run sees all processes and can slow down those of its user: {reason}"
         )
     yield Protection("users", own_users, "" if own_users else "the server does not run as root")
-    # Without Landlock's scopes, runs in the machine's network can also connect to abstract Unix sockets.
-    yield Protection("network", scoped, ports if scoped else f"{ports}, abstract Unix sockets too")
+    # Without Landlock's scopes, runs that use the machine's network can also connect to abstract Unix sockets.
+    shared = "addresses, ports and services" if scoped else "addresses, ports, services and abstract Unix sockets"
+    yield Protection("network", scoped, f"{shared} of this machine are shared")
 
 
 def _find_limits(isolation_error: str | None, hierarchies: Hierarchies, *, is_root: bool) -> Iterator[Protection]:
@@ -151,14 +151,14 @@ def _find_limits(isolation_error: str | None, hierarchies: Hierarchies, *, is_ro
     unprotected = "" if is_root or isolation_error is None else "a run can change its own limits"
     memory, pids = hierarchies.mechanism_of("memory"), hierarchies.mechanism_of("pids")
     missing = f" ({hierarchies.error})" if hierarchies.error else ""
-    polled = f"a short excess, memfd files, /dev/shm and pipe buffers are not noticed{missing}"
+    polled = f"brief excess usage, memfd files, /dev/shm and pipe buffers are not detected{missing}"
     yield Protection("memory", memory or "polling", unprotected if memory else polled)
     swap = memory if hierarchies.limits_swap else ""
     yield Protection("swap", swap, unprotected if swap else f"the kernel does not count the swap of a run{missing}")
     quota, cpuset = hierarchies.mechanism_of("cpu"), hierarchies.mechanism_of("cpuset")
     gaps = [
-        *([] if quota else ["a fraction of a core is not enforced"]),
-        *([] if cpuset else ["a run can change its affinity"]),
+        *([] if quota else ["CPU limits are rounded up to whole cores"]),
+        *([] if cpuset else ["a run can change its CPU affinity"]),
     ]
     gap = "; ".join((*gaps, *([unprotected] if unprotected else []))) + (missing if gaps else "")
     yield Protection("cpu", quota or cpuset or "affinity", gap)
