@@ -164,7 +164,7 @@ def ls(
     # The number of runs depends on the cluster and is not part of the record, so it takes a second request.
     fits = _count_fits(project, cluster)
     offers = [fits.get(item["name"], UNKNOWN) for item in records]
-    # Programs get the number; people get text with a + if there may be more.
+    # JSON output contains the plain number; the table adds a + if there may be more.
     extra = [{"fits_now": offer["fits_now"]} if as_json else {"fits": show_fits(offer)} for offer in offers]
     items = [item | more for item, more in zip(records, extra, strict=True)]
     return print_items(items, COMPUTE.columns, "compute resources", as_json)

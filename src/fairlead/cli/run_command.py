@@ -453,7 +453,7 @@ def _read_request(file: Path, args: Sequence[str], options: RequestOptions) -> t
     if isinstance(function, dict):
         function = {"name": name_program(str(file)), **function, **({"name": options.name} if options.name else {})}
     request = parse_request({**fields, "function": function}, str(file))
-    # project.function() would guess the kind from the other fields. Let the model determine it, as in a preview.
+    # project.function() would guess the kind from other fields. Use the kind of the parsed request, as in a preview.
     if function.keys() != {"name"}:  # a name alone refers to a stored function
         function["kind"] = request.function.kind
     if "source" in function and "code" not in function:  # with a digest, the server already has the code
