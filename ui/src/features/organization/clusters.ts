@@ -61,8 +61,8 @@ export const QUEUEING = [
 
 export const SHARING = [
   { value: "none", label: "Whole GPUs only" },
-  { value: "kai", label: "GPU memory shares with KAI scheduler" },
-  { value: "hami", label: "GPU memory shares with HAMi" },
+  { value: "kai", label: "GPU memory shares (KAI scheduler)" },
+  { value: "hami", label: "GPU memory shares (HAMi)" },
 ];
 
 export function readCluster(record?: Scope): ClusterDraft {
