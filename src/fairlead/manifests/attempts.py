@@ -113,6 +113,6 @@ def _set_memory(pod: Json, memory: int) -> None:
     nanos = -(-Quantity.parse(limit).nanos * grown // Quantity.parse(before).nanos)
     limits["memory"] = str(Quantity(nanos, QuantityFormat.BINARY).rounded_up())
     for volume in pod.get("volumes", ()):
-        # If /dev/shm was the size of the memory limit, it grows with the limit.
+        # If /dev/shm was as large as the memory limit, it grows with the limit.
         if volume["name"] == SHARED and volume["emptyDir"].get("sizeLimit") == limit:
             volume["emptyDir"]["sizeLimit"] = limits["memory"]

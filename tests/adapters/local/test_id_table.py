@@ -151,7 +151,7 @@ def test_locked_table_delays_the_start_and_a_broken_one_stops_the_server(
 ) -> None:
     monkeypatch.setattr(id_table, "TIMEOUT_SECONDS", 0.05)
     table, other = open_table(), open_table("other")
-    with other._changing(), pytest.raises(Unavailable, match="the table of user IDs of runs: database is locked"):
+    with other._changing(), pytest.raises(Unavailable, match="which contains the user IDs of runs: database is locked"):
         table.take_user()
     assert table.take_user() in IDS
     (tmp_path / "ids" / "ids.db").write_text("no table " * 100)
@@ -164,7 +164,7 @@ def test_folder_that_others_can_write_to_is_refused(open_table: Callable[..., Id
     (tmp_path / "ids").chmod(0o777)
     with pytest.raises(FairleadError, match="can write to") as refused:
         open_table()
-    assert refused.value.hint == "set id_table to a file in a folder that only root can write"
+    assert refused.value.hint == "set id_table to a file in a folder that only root can write to"
 
 
 @only_root

@@ -111,7 +111,7 @@ class ClusterQueue:
 
 
 class QueueState(NamedTuple):
-    """A Job in Kueue with its queues. A field is None if the object does not exist or has not been listed yet."""
+    """A Job's Kueue workload and its queues. A field is None if the object does not exist or is not listed yet."""
 
     workload: Workload | None
     local_queue: LocalQueue | None
@@ -237,7 +237,7 @@ class KueueQueues:
         return sorted(workloads, key=lambda each: (each.namespace, each.name))
 
     def _describe(self, workload: Workload) -> QueueWorkload:
-        # A workload from another program or platform has no main object here. It counts, but is not named.
+        # A workload of another program or platform belongs to no run here. Its usage counts, but it is not named.
         main, usage = self._find_main(workload.job), dict[str, int]()
         for (resource, _), amount in workload.usage.items():
             usage[resource] = usage.get(resource, 0) + amount

@@ -1,4 +1,4 @@
-"""Control groups (cgroups) of runs: finds where the server may create them, limits, measures and kills with them.
+"""Control groups (cgroups): finds where the server may create them, and uses them to limit, measure and kill runs.
 
 Standard library only. A run has one group in the v2 hierarchy, or one in the hierarchy of each v1 controller. Both may
 be mixed: v2 is preferred for each controller that it has.
@@ -28,7 +28,7 @@ NANOS = 10**9
 SWAP_LIMITS = ("memory.swap.max", "memory.memsw.limit_in_bytes")
 
 MIN_QUOTA_MICROSECONDS = 1000
-LARGEST_ALLOCATION = 1 << 16  # of the kernel's allocations that cannot fall back to single pages
+LARGEST_ALLOCATION = 1 << 16  # bytes: the largest kernel allocation that cannot fall back to single pages
 KILL_SECONDS, REMOVE_SECONDS, PAUSE_SECONDS = 2.0, 1.0, 0.002
 
 
@@ -51,7 +51,7 @@ class Hierarchies:
 
     def folders_of(self, run_folder: Path, *, limits_cpu: bool = True) -> dict[str, str]:
         """Return the folder of a run's group for each controller."""
-        # Only runs with a CPU limit are in a v1 cpu group, because it makes the start up to 1.6 times as long.
+        # Only runs with a CPU limit are in a v1 cpu group, because starting in one can take 1.6 times as long.
         name = _make_prefix(run_folder.parent) + run_folder.name
         return {
             controller: os.path.join(hierarchy.parent, name)
@@ -163,7 +163,7 @@ class Cgroup:
         return self._read_ooms()[0] > self._ooms[0]
 
     def has_exceeded(self, limit: int) -> bool:
-        """Whether the cause was the run's own limit, and not the memory of the machine."""
+        """Whether the kernel killed a process because of the run's own limit, not because the machine had no memory."""
         if "memory" in self.folders and not _is_v2(self.folders["memory"]):
             # v1 has no counter for the cause, but records the peak.
             return (self._read_peak_memory() or 0) >= limit - LARGEST_ALLOCATION
@@ -238,7 +238,7 @@ class _Search:
             _, controllers, path = line.split(":", 2)
             if controller in controllers.split(","):
                 own = os.path.normpath(f"{mount}/{path}")
-                # In a container, the path may be the one on the machine, and the mount the container's own group.
+                # In a container, the path may start at the machine's root group, and the mount at the container's.
                 return own if os.path.isdir(own) and "/../" not in f"{path}/" else mount
         return mount
 
@@ -330,7 +330,7 @@ def _initialize(controller: str, folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _make_prefix(runs: Path) -> str:
-    """Return the prefix of the groups of a data folder, because several servers may share a parent group."""
+    """Return a prefix for group names. It contains the data folder, because servers may share a parent group."""
     return f"fairlead-{hashlib.sha256(os.fsencode(runs.resolve())).hexdigest()[:8]}-"
 
 

@@ -16,7 +16,7 @@ DEFAULT_FILE = Path("/var/lib/fairlead-ids/ids.db")
 # Above the ranges of system-wide directories (sssd), subordinate IDs, Kubernetes, LXD and systemd-nspawn, and below the
 # IDs that systemd reserves for foreign images.
 IDS = range(2_000_200_000, 2_147_352_576)
-CONTAINER_IDS = range(1_000_000, 1_000_000_000)  # a container of LXD has only a billion IDs, but they are its own
+CONTAINER_IDS = range(1_000_000, 1_000_000_000)  # an LXD container has only a billion IDs, but shares none of them
 BLOCK = 100  # user IDs that a server reserves at once, because each reservation waits for the disk
 TIMEOUT_SECONDS = 10
 COUNTER = "next-user-id"  # in the data folder, which may be moved to a machine with another table
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS groups (
 
 
 class IdTable:
-    """User IDs that only grow, and a group ID for each group of a project."""
+    """Assigns user IDs in ascending order, and a group ID to each group of a project."""
 
     def __init__(self, file: Path, data: Path) -> None:
         self.file, self.counter = file, data / COUNTER
@@ -45,8 +45,8 @@ class IdTable:
                 connection.executescript(SCHEMA)
             file.chmod(0o600)
         except (OSError, sqlite3.Error) as error:
-            message = f"cannot write {file}, the table of user IDs of runs: {error}"
-            raise FairleadError(message, "set id_table to a file in a folder that only root can write") from error
+            message = f"cannot write {file}, which contains the user IDs of runs: {error}"
+            raise FairleadError(message, "set id_table to a file in a folder that only root can write to") from error
 
     def take_user(self) -> int:
         """Return a user ID that no run has had. Raises `StartFailed` if there is none left."""
@@ -102,7 +102,7 @@ class IdTable:
                 yield connection
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise Unavailable(f"cannot use {self.file}, the table of user IDs of runs: {error}") from error
+            raise Unavailable(f"cannot use {self.file}, which contains the user IDs of runs: {error}") from error
 
 
 def find_ids(maps: tuple[str, str] = ("/proc/self/uid_map", "/proc/self/gid_map")) -> range:
@@ -120,7 +120,7 @@ def _read_numbers(file: str) -> list[list[int]]:
 
 
 def _load_group(connection: sqlite3.Connection, ids: range, project_id: str, gid: int) -> int:
-    """Return the group ID of a project's group, after storing it if it is new."""
+    """Return the host's group ID for a project's group. Stores it if it is new."""
     row = connection.execute("SELECT id FROM groups WHERE project_id = ? AND gid = ?", (project_id, gid)).fetchone()
     if row is not None:
         return int(row[0])
@@ -147,7 +147,7 @@ def _skip_subordinate(free: range) -> range:
 
 
 def _read_subordinate(file: str) -> list[range]:
-    """Read the ranges of IDs that a user may use in user namespaces."""
+    """Read the ranges of IDs that users may use in their namespaces."""
     ranges = []
     with contextlib.suppress(OSError):
         for line in Path(file).read_text("utf-8", "replace").splitlines():

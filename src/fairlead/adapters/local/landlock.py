@@ -1,7 +1,7 @@
 """Landlock rules of runs: the files that a run may access, and the processes and sockets that it may reach.
 
-Standard library only. A machine without user namespaces restricts files in this way. On every machine, a run sends
-signals and connects to abstract Unix sockets only within the run.
+Standard library only. Without user namespaces, Landlock restricts which files a run can access. On every machine, it
+keeps a run's signals and its connections to abstract Unix sockets within the run.
 """
 
 import contextlib
@@ -20,7 +20,8 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE, IOCTL_DEV = 1, 2, 4, 8, 1 <<
 READ = EXECUTE | READ_FILE | READ_DIR
 DEVICE = READ_FILE | WRITE_FILE | READ_DIR | IOCTL_DEV
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # the rights that a rule for a file may have
-RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # all rights since each ABI
+# All rights, by the first ABI version that has them.
+RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
 SCOPES_ABI = 6
 
@@ -67,7 +68,7 @@ def _list_rules(spec: Spec) -> Iterator[tuple[str, int]]:
 
 
 def _exclude(path: str, hidden: Iterable[str]) -> list[str]:
-    """Return a path or, if it contains hidden folders, all else in it: a rule cannot exclude a part of a folder."""
+    """Return a path, or its other contents if it has hidden folders, because a rule cannot exclude part of a folder."""
     path = os.path.realpath(path)
     folders = [os.path.realpath(folder) for folder in hidden]
     if path in folders:

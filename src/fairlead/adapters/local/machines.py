@@ -147,7 +147,7 @@ def _find_boundaries(isolation_error: str | None, abi: int, *, is_root: bool) ->
 
 def _find_limits(isolation_error: str | None, hierarchies: Hierarchies, *, is_root: bool) -> Iterator[Protection]:
     """Return the limits of memory, swap, CPU and processes."""
-    # The files of a run's group belong to the server's user.
+    # The files of a run's cgroup belong to the server's user.
     unprotected = "" if is_root or isolation_error is None else "a run can change its own limits"
     memory, pids = hierarchies.mechanism_of("memory"), hierarchies.mechanism_of("pids")
     missing = f" ({hierarchies.error})" if hierarchies.error else ""

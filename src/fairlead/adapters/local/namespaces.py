@@ -101,7 +101,7 @@ class _RootBuilder:
 
     def __init__(self, spec: Spec, root: str, secrets: dict[str, str]) -> None:
         self.spec, self.root, self.secrets = spec, root, secrets
-        self.tmpfs_paths: dict[str, int] = {}  # mounted as tmpfs by this class to add entries, with their devices
+        self.tmpfs_paths: dict[str, int] = {}  # folders that this class replaced with a tmpfs, and their device numbers
         self.mounted: list[str] = []  # targets of volume mounts
 
     def build(self) -> None:
@@ -129,7 +129,7 @@ class _RootBuilder:
                 self._bind_read_only(path)
         for path, device in self.tmpfs_paths.items():
             with contextlib.suppress(FileNotFoundError):
-                # A volume may cover this path now. The owner is the run's user if the server is not root.
+                # If the server is not root, the run could write to this tmpfs. A volume may be mounted over it by now.
                 if os.stat(self.root + path).st_dev == device:
                     _remount_read_only(self.root + path)
 

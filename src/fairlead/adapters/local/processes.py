@@ -98,7 +98,7 @@ def _read_process(proc: str, name: str) -> Process | None:
 
 
 def _read_pss(proc: str, process: Process) -> tuple[int, int]:
-    """Read a process's proportional share of memory: without tmpfs files and shared memory, and only of these."""
+    """Return a process's proportional set size (PSS) in two parts: tmpfs files and shared memory are the second."""
     sizes = {}
     try:
         with open(f"{proc}/{process.pid}/smaps_rollup", "rb") as file:
@@ -319,7 +319,7 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     except OSError as error:
         message = f"cannot run {spec.command[0]}: {os.strerror(error.errno or 0).lower()}"
         if isinstance(error, PermissionError):
-            message += "; set python to an interpreter that every user can run"
+            message += "; set FAIRLEAD_PYTHON to an interpreter that every user can run"
         raise OSError(error.errno, message) from None
 
 

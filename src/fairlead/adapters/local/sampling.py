@@ -65,7 +65,7 @@ class ProcessSampler:
         return self._check_disk(processes, memory) if due else None
 
     def check_oom(self, *, killed: bool = False) -> tuple[str, str] | None:
-        """Return a reason and a message if the kernel has killed a process of the run because of its memory.
+        """Return a reason and a message if the kernel has killed a process of the run for lack of memory.
 
         `killed`: something other than the supervisor killed the run. Without a cgroup, this is the only sign.
         """

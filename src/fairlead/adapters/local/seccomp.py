@@ -85,7 +85,7 @@ SPEC_ALLOW = 4  # without this flag, kernels before 5.16 slow down filtered proc
 
 DENY = RETURN_ERRNO | errno.EPERM
 
-Instruction = tuple[int, int, str, str]  # code, value, label if true, label if false; an empty label: the next one
+Instruction = tuple[int, int, str, str]  # code, value, label if true, label if false; empty: continue with the next
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -356,7 +356,7 @@ class Supervisor:
 
     def _enforce_limits(self) -> None:
         if self.process_exit.reason != FOLDER_DELETED and not self._has_folder():
-            # Nobody could see its log or its outcome, and the server could start it again in a new folder.
+            # Without the folder, nobody could see the log or the outcome, and the server could start the run again.
             self.stopping, self.process_exit.reason = True, FOLDER_DELETED
             self.process.kill()
         if self.kill_at is not None and time.monotonic() >= self.kill_at:
