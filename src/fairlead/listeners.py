@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 BACKLOG = 2048  # requests wait here until the server is ready
 PORT_ATTEMPTS = 20  # a free port on 127.0.0.1 may be in use on ::1
-FIRST_FD = 3  # of the sockets from systemd
+FIRST_FD = 3  # the first file descriptor that systemd passes
 RESTARTS = Backoff(0.1, 60)
 STABLE_SECONDS = 60
 PACKAGES = str(Path(fairlead.__file__).parent.parent)
@@ -95,14 +95,14 @@ class SocketHolder:
         self._connection = connection
         try:
             return socket_holder.receive_sockets(connection, self._key)
-        # The holder has just exited, hangs, speaks another version, or its key was deleted: start a new one.
+        # The holder has just exited, hangs or uses another protocol version, or the key was deleted. Start a new one.
         except (OSError, HandoverError) as error:
             log.warning("socket holder replaced", reason=str(error) or type(error).__name__)
             self.end()
             return []
 
     def keep(self, sockets: Sequence[socket.socket]) -> None:
-        """Let the holder keep the sockets, and start it if it is not running."""
+        """Have the holder keep the sockets. Starts the holder if it is not running."""
         # Copies, because the HTTP server closes its sockets before the server has ended.
         self._sockets = [opened.dup() for opened in sockets]
         if self._connection is None:
@@ -160,7 +160,7 @@ class SocketHolder:
         if self._connection is not None:
             self._connection.close()
         self._connection, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Bound here, so that a new server finds the holder even if this one is killed while the holder starts.
+        # Bind it here, so that a new server finds the holder even if this server is killed while the holder starts.
         with other_end, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as unix_socket:
             (self._folder / socket_holder.SOCKET).unlink(missing_ok=True)
             with self._short_path() as path:
@@ -248,7 +248,7 @@ def _cannot_listen(host: str, port: int, error: Exception) -> FairleadError:
 
 
 def take_systemd_sockets(variables: MutableMapping[str, str]) -> list[socket.socket]:
-    """The sockets that systemd opened for this process (sd_listen_fds). Children do not inherit its variables."""
+    """The sockets that systemd opened for this process (sd_listen_fds). Removes the variables for child processes."""
     pid, count, _ = (variables.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"))
     if pid != str(os.getpid()) or not count.isdecimal():
         return []
@@ -277,7 +277,7 @@ def _addresses(sockets: Sequence[socket.socket]) -> set[tuple[str, int]]:
 
 
 def _port(sockets: Sequence[socket.socket], port: int) -> int:
-    """The requested port. Port 0 is the port of the existing sockets, if any."""
+    """The requested port or, if it is 0, the port of the existing sockets, if any."""
     return port if port or not sockets else int(sockets[0].getsockname()[1])
 
 

@@ -24,7 +24,7 @@ class SocketOwner(NamedTuple):
 
 
 def find_owners(address: str, port: int) -> list[SocketOwner]:
-    """The owners of the sockets that receive connections to a local address; empty if this machine shows none."""
+    """The owners of the sockets that receive connections to a local address; empty if /proc/net lists none."""
     target = ipaddress.ip_address(address.partition("%")[0])
     sockets = list(_read_table("tcp", port))
     # An IPv6 socket also receives IPv4 connections, but only if no IPv4 socket listens on the port.
@@ -43,7 +43,7 @@ def name_user(uid: int) -> str:
 
 
 def describe_owner(owner: SocketOwner) -> str:
-    """The user, and the process if this user may see it."""
+    """The user, and the process if the current user may see it."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if any(os.readlink(entry.path) == f"socket:[{owner.inode}]" for entry in os.scandir(folder / "fd")):
@@ -72,7 +72,7 @@ def _read_table(table: str, port: int) -> Iterator[tuple[Address, SocketOwner]]:
         next(lines, "")  # sl local_address rem_address st tx:rx tr:when retransmits uid timeout inode
         for line in lines:
             fields = line.split(maxsplit=10)
-            # The listening sockets come first. Reading a table with thousands of connections takes 10 ms.
+            # Stop after the listening sockets, which come first: reading thousands of connections takes 10 ms.
             if fields[3] not in (LISTEN, SYN_RECV):
                 return
             if fields[3] == LISTEN and fields[1].endswith(ending):

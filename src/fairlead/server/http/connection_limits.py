@@ -1,4 +1,4 @@
-"""Limits for client connections, and the table of open connections that enforces their number.
+"""Limits for client connections, and the table of open connections that enforces the maximum number.
 
 If the table is full, a new connection replaces the oldest one that has no complete request, so that slow or idle
 clients cannot make the server unreachable.
@@ -45,28 +45,28 @@ class ConnectionLimits:
     head_seconds: float = 10.0
     body_seconds: float = 60.0
     body_size: int = 1024  # the minimum size to receive in each period of `body_seconds`
-    # How long a client may accept no data. The kernel enforces this, also for WebSockets and closing connections.
+    # How long a client may accept no data. The kernel enforces this, even for WebSockets and closing connections.
     write_seconds: float = 60.0
     linger_seconds: float = 1.0  # after a rejection, so that the client can read the response before a reset
     trusted_proxies: tuple[Network, ...] = ()
 
     @classmethod
     def for_files(cls, files: int, total: int | None, proxies: tuple[str, ...]) -> "ConnectionLimits":
-        """The limits for a process that may open a number of files."""
+        """The limits for a process that may open `files` files."""
         # A request to a served run needs a second connection.
         available = max(MIN_CONNECTIONS, min(MAX_CONNECTIONS, (files - RESERVED_FILES) // 2))
         networks = tuple(ipaddress.ip_network(proxy) for proxy in proxies)
         return cls(total=min(total or available, available), trusted_proxies=networks)
 
     def limit_for(self, client: str) -> int:
-        """The number of connections for one client."""
+        """The maximum number of connections for one client."""
         if client == "proxy":
             return self.total
         # All users of this machine share the loopback address, so it gets all but a reserve for other machines.
         return self.total * 3 // 4 if client == "loopback" else max(MIN_CONNECTIONS, self.total // 4)
 
     def client_of(self, address: str) -> str:
-        """The client that a connection from an address counts for."""
+        """The client that an address counts as: an address, a network, "loopback" or "proxy"."""
         return _client_of(address, self.trusted_proxies)
 
 

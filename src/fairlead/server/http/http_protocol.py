@@ -1,4 +1,4 @@
-"""The server's HTTP and WebSocket protocols: uvicorn's, with limits for request heads, deadlines and connections."""
+"""The server's HTTP and WebSocket protocols: uvicorn's, with limits for requests and connections, and deadlines."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from fairlead.server.http.middleware import add_headers
 from fairlead.server.http.problem_details import Problem, render_known
 
 PART_BYTES = 16 * 1024  # data is parsed in parts, so that a limit applies before the rest is parsed
-DISCARDED_BYTES = 1024 * 1024  # of a rejected request, before the connection is reset
+DISCARDED_BYTES = 1024 * 1024  # how much of a rejected request is read before the connection is reset
 # Bytes that chunked encoding may add per chunk, in addition to twice the size of its data, as in Go's net/http.
 CHUNK_OVERHEAD = 16
 RETRY_SECONDS = 5
@@ -33,7 +33,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._table, self._limits = table, table.limits
         self._stage, self._since = Stage.HEAD, 0.0
         self._in_head = self._in_message = False
-        self._head_size = self._overhead = 0  # of the current head; received since the last head or body byte
+        self._head_size = self._overhead = 0  # bytes of the current head; bytes since the last head or body
         self._body_received, self._received_at = 0, 0.0
         self._problem: Problem | None = None
         self._rejected, self._discarded = False, 0
@@ -117,7 +117,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
                 self._update_stage()
             return False
         except httptools.HttpParserError:
-            self._reject(self._problem or Problem(400, "http", "invalid HTTP request", "check the client or a proxy"))
+            self._reject(self._problem or Problem(400, "http", "invalid HTTP request", "check the client and proxies"))
             return False
         if self._overhead > self._limits.head_size:
             self._reject(self._too_large())
@@ -138,7 +138,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._fail(Problem(414, "url_too_long", f"the URL has more than {limit} characters", "shorten it"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # Otherwise, uvicorn would add trailers to the headers of a request that is already being handled.
+        # Ignore trailers. uvicorn would add them to the headers of a request that is already being handled.
         if not self._in_head:
             return
         super().on_header(name, value)
@@ -221,7 +221,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if cycle is not None:
             cycle.disconnected = True  # the application must not respond any more
             cycle.message_event.set()
-        # The client would take the response for that to an earlier request.
+        # The client would mistake this response for the response to an earlier request.
         if (is_pending and (cycle.response_started or not is_own)) or self.pipeline:
             self.transport.abort()
             return

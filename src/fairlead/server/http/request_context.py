@@ -93,7 +93,7 @@ async def authenticated(request: Request) -> RequestContext:
     """Dependency: the context of an authenticated request. Rejects other requests before reading their body."""
     context = await unauthenticated(request)
     units = context.services.units
-    # A cached token needs no thread here. The use case authenticates the caller again in its transaction.
+    # A cached token is checked without a thread. The use case authenticates the caller again in its transaction.
     if not units.is_recently_authenticated(context.call):
         await context.run_in_thread(units.authenticate)
     # The fingerprint needs the body, so it is computed after authentication, and only for requests with a key.

@@ -135,7 +135,7 @@ class Tokens:
             return unit.store_response(link, once=True)
 
     def find_user(self, call: Call, credential: str) -> str:
-        """The user whom a sign-in link's code or a token would sign in."""
+        """The user that a token, or the one-time code of a sign-in link, belongs to."""
         try:
             with self.units.reading(replace(call, principal=ANONYMOUS)) as unit:
                 return _find_valid(unit, credential).user

@@ -66,12 +66,12 @@ class PlanTokens:
 
 
 def digest_of_plan(scope: str, request: RunRequest, plan: JSON) -> str:
-    """Return a digest of a resolved request and its plan without fit."""
+    """Return a digest of a resolved request and its plan, without the fit."""
     return hashlib.sha256(msgspec.json.encode([scope, request.to_data(), plan])).hexdigest()
 
 
 def _purpose_of(unit: UnitOfWork, scope: str) -> str:
-    # Use the ID, because a new project may have the name of a deleted one, and JSON, because names have any length.
+    # Use the ID, because a new project may have the name of a deleted one. JSON keeps the three parts separate.
     binding = [PURPOSE, unit.principal.user, unit.organization.scopes[scope].id]
     return msgspec.json.encode(binding).decode()
 
