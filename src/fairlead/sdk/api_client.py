@@ -61,7 +61,7 @@ class ApiClient:
 
     url: str
     token: str
-    data: Path | None = field(default=None, compare=False)  # of this user's local server; None for configured servers
+    data: Path | None = field(default=None, compare=False)  # folder of this user's local server; otherwise None
 
     def get(self, path: str, /, **parameters: Any) -> Any:
         """Send a GET request and return the decoded response."""
@@ -115,7 +115,7 @@ class ApiClient:
                 yield answer
 
     def call(self, run_id: str, path: str, method: str, **options: Any) -> httpx2.Response:
-        """Send a request to a served run. Raise if the run responds with an error or is not reachable."""
+        """Send a request to a served run. Raises an error if the run returns one or is not reachable."""
         with self._translated():
             below = httpx2.URL(f"{self.url}/served/{quote(run_id, safe='')}/")
             # follow_redirects is not used, because it would send the token to any path on the same host.
@@ -143,7 +143,7 @@ class ApiClient:
         # Do not send a local server's token through a proxy. Skip the TLS setup for plain HTTP: it takes 100 ms.
         url, headers = httpx2.URL(self.url), {"Authorization": f"Bearer {self.token}"}
         tls, elsewhere = url.scheme == "https", self.data is None and not is_loopback(url.host)
-        # Connections to other machines may pass a proxy, whose owner says nothing about the server.
+        # Connections to other machines may go through a proxy, whose owner says nothing about the server.
         hooks = {} if elsewhere else {"request": [self._prepare]}
         client = httpx2.Client(headers=headers, timeout=SECONDS, verify=tls, trust_env=elsewhere, event_hooks=hooks)
         weakref.finalize(self, client.close)  # when the client is garbage collected, or at exit

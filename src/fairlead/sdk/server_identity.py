@@ -32,7 +32,7 @@ class Verifier:
         stream = details["return_value"]
         host, port, *_ = stream.get_extra_info("server_addr")
         own_host, *_ = stream.get_extra_info("client_addr")
-        # Both ends of a connection within this machine have the same address, also if it is not a loopback address.
+        # Both ends of a connection within this machine have the same address, even if it is not a loopback address.
         if own_host != host and not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
             return
         try:
