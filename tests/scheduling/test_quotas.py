@@ -98,12 +98,13 @@ HOLDERS = (
         (
             make_load(gpu=1),
             make_allowance(QuotaAmounts(6, 0, 0, 2), reserved=QuotaAmounts(gpu=4, runs=1), gpu=8, holders=HOLDERS),
-            "needs 1 GPU; 2 of 8 free in the department/vision quota, but reserved for a run ahead in the queue",
+            "needs 1 GPU; 2 of 8 free in the department/vision quota; "
+            "free quota is reserved for a run ahead in the queue",
         ),
         (
             make_load(),
             make_allowance(QuotaAmounts(0, 0, 0, 1), reserved=QuotaAmounts(runs=1), runs=2),
-            "1 of 2 runs active in the department/vision quota, but reserved for a run ahead in the queue",
+            "1 of 2 runs active in the department/vision quota; free quota is reserved for a run ahead in the queue",
         ),
         (
             make_load(gpu=1),

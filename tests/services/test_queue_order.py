@@ -120,7 +120,7 @@ def test_explanation_shows_the_missing_quota_with_current_numbers(platform: Plat
 def test_run_behind_others_is_reported(platform: Platform) -> None:
     first, second = (wait(platform, resources={"cpu": cpu}) for cpu in (4, 1))
     explanation = why(platform, second)
-    assert explanation.message.endswith("but reserved for a run ahead in the queue")
+    assert explanation.message.endswith("; free quota is reserved for a run ahead in the queue")
     assert explanation.fit.suggestions == ()  # resources that the active run releases go to the first run in the queue
     # A replacement for the first run would wait behind the second, so a smaller request is not suggested.
     assert [kind for kind, _ in summarize(why(platform, first).fit.suggestions)] == ["wait"]

@@ -110,7 +110,7 @@ class RetryPolicy:
             return None
         # -(-a // b) rounds up. Rounding down could return the same amount for a small factor.
         grown = -(-(request * self.grow) // STEP) * STEP
-        # `max_memory` applies to the limit, which grows in proportion, so it is converted to a bound on the request.
+        # `max_memory` applies to the limit. Request and limit grow in proportion, so convert it to a maximum request.
         maximum = self.max_memory * self.request // (self.limit or self.request)
         # The total memory of all pods is stored as a 64-bit integer.
         increased = min(grown, maximum, MAXIMUM // self.pods)

@@ -98,13 +98,13 @@ def warn_of_no_enforcement(draft: Draft) -> Iterator[PlanWarning]:
         path = f"resources.{name}.limits"
         if not protection.is_enforced:
             message = f"{cluster} does not enforce the limit of {limit}: {protection.gap or 'it has no mechanism'}"
-            yield PlanWarning(path, "not_enforced", message, "remove it, or start the server as root")
+            yield PlanWarning(path, "not_enforced", message, "remove the limit, or start the server as root")
         elif protection.mechanism == "affinity" and limit.nanos % NANOS:
             message = f"{cluster} can only limit runs to whole cores, so {limit} becomes {-(-limit.nanos // NANOS)}"
             yield PlanWarning(path, "not_enforced", message, "use a whole number, or start the server as root")
     if capabilities.mount_error is not None and draft.values.get("resources.shm"):
         message = f"{SHARED_MEMORY} of {cluster} is shared with other programs and has no limit for this run"
-        yield PlanWarning("resources.shm", "not_enforced", message, f"remove it, or {ALLOW_NAMESPACES}")
+        yield PlanWarning("resources.shm", "not_enforced", message, f"remove resources.shm, or {ALLOW_NAMESPACES}")
     group = draft.settings.get("fs_group")
     if group is None or group.source.layer is Layer.ENFORCED or capabilities.more_groups:
         return

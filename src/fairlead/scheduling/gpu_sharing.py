@@ -91,7 +91,7 @@ def allocate(pod_request: PodRequest, node: Node) -> tuple[GpuAllocation, ...]:
 
 
 def count_when_empty(pod_request: PodRequest, node: Node) -> int | None:
-    """How many identical pods would get a GPU share if the node were empty; None if GPU sharing does not matter."""
+    """How many identical pods would get their GPUs if the node were empty; None if GPU sharing has no effect on it."""
     share, count = pod_request.gpu_share, _count_whole(pod_request)
     if share is None:
         return len(node.devices) // count if count and node.devices else None

@@ -112,7 +112,7 @@ class QuotaShortage(NamedTuple):
             message = f"{needs}; {free} of {_format_bare(part, limit)} free in {quota}"
         # The free amount would be enough, so the numbers alone do not explain why the run waits.
         if used + self.requested <= limit:
-            return f"{message}, but reserved for a run ahead in the queue"
+            return f"{message}; free quota is reserved for a run ahead in the queue"
         return f"{message}{self._describe_largest_holder()}"
 
     def describe_wait(self) -> str:
