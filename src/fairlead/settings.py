@@ -103,18 +103,18 @@ class Settings(BaseSettings):
     )
     readable_paths: Annotated[tuple[Path, ...], NoDecode] = Field(
         (),
-        description="files and folders in hidden folders, such as the home folder, that runs on this machine may read, "
-        "separated by commas",
+        description="files and folders that runs on this machine may read, even inside hidden folders such as the home "
+        "folder, separated by commas",
     )
     keep_runs_days: float = Field(90, gt=0, description="days after which a run that has ended is deleted")
     keep_logs_days: float = Field(30, gt=0, description="days after which a run's log and files are deleted")
     keep_objects_minutes: float = Field(
-        60, ge=0, description="minutes after which the Kubernetes objects of a run that has ended are deleted"
+        60, ge=0, description="minutes after which a finished run's Kubernetes objects are deleted"
     )
     max_connections: int | None = Field(
         None,
         ge=16,
-        description="the number of client connections; by default as many as the limit for open files allows",
+        description="the maximum number of client connections; by default as many as the limit for open files allows",
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (),

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 SCHEDULES_EVERY_SECONDS = 1.0  # the longest possible delay of a scheduled run
 
-RETRY_MILLISECONDS = 5_000  # also the longest time until a replaced folder is noticed
+RETRY_MILLISECONDS = 5_000  # the pause before a retry, and the longest time until a replaced folder is noticed
 
 CHECK_SECONDS = 5.0  # the longest pause between two checks
 BACKOFF = Backoff(1.0, EVERY_SECONDS)

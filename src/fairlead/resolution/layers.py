@@ -98,8 +98,8 @@ def _contradicts(selector: Mapping[str, str], term: Term) -> bool:
             present.add(key)
         if operator == "DoesNotExist":
             absent.add(key)
-    # All In conditions are known here. NotIn also matches nodes without the label, so without an In condition it
-    # never causes a contradiction.
+    # The loop above has read all In conditions. NotIn also matches nodes without the label, so without an In condition
+    # it never causes a contradiction.
     for condition in conditions:
         if condition["operator"] == "NotIn" and condition["key"] in allowed:
             allowed[condition["key"]] -= set(condition["values"])

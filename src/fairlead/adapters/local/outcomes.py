@@ -58,7 +58,7 @@ def read_result_file(file: Path) -> dict[str, Any] | None:
     """Read a small JSON file written by a run; None if there is none. A symbolic link is not followed."""
     try:
         with open(file, "rb", opener=_open_without_links) as content:
-            return parse_outcome(content.read(MAX_OUTCOME_BYTES + 1) or b"")  # None for an empty named pipe
+            return parse_outcome(content.read(MAX_OUTCOME_BYTES + 1) or b"")  # a named pipe without data returns None
     except OSError:
         return None
 
