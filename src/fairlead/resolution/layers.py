@@ -219,7 +219,8 @@ def _groups_of_resources(source: Source, resources: Resources) -> Iterator[Setti
 def _parts_of_gpu(gpu: Gpu) -> dict[str, Any]:
     parts: dict[str, Any] = {"devices": gpu.devices, "type": gpu.type, "mig": gpu.mig}
     if gpu.devices and gpu.mig is None:
-        # Set explicitly, so that rules on GPU memory apply to whole devices, and overriding a share shows both values.
+        # Set explicitly, so that rules on GPU memory also apply to whole devices, and the plan shows both values if a
+        # whole device overrides a share.
         parts["memory.request"] = WHOLE_DEVICE
     if gpu.memory is not None:
         parts["memory.request"] = gpu.memory.limit if gpu.memory.request is None else gpu.memory.request

@@ -72,7 +72,7 @@ class DomainCheck(NamedTuple):
             yield Reason(self.cause, self.path, self.explain(node.name, value))
 
     def keep(self, table: NodeTable, positions: Sequence[int], *, when_empty: bool = False) -> Sequence[int]:
-        """The positions of the nodes that pass. `when_empty`: or that would pass if all nodes were empty."""
+        """The positions of the nodes that pass or, with `when_empty`, would pass if all nodes were empty."""
         excluded: Set[str | None] = frozenset() if when_empty else self.excluded
         if self.cause_without_label is not None:
             excluded = {*excluded, None}

@@ -42,7 +42,7 @@ LOGIN_LIFETIME = timedelta(minutes=10)  # enough time to enter a password and a 
 LOGIN_VALUE = re.compile(r"([\w-]{43})\.([\w-]{43})\.([\w-]{43})\.(.*)", re.ASCII)
 STATE = re.compile(r"[0-9a-f]{64}", re.ASCII)
 MAX_LANDING_LENGTH = 2000  # stored percent-encoded in a cookie, which browsers limit to 4096 bytes
-MAX_REASON_LENGTH = 300  # in the log; identity providers choose a part of it
+MAX_REASON_LENGTH = 300  # of the logged reason, which can contain text from the identity provider
 # Codes in the URL of the sign-in page, in addition to `link` and `issuer`. The page has a text for each.
 FAILURES = ((TooManyRequests, "limit"), (Unavailable, "unavailable"), (NotFound, "method"), (Unreadable, "path"))
 LANDING_HINT = f"use a path on this server, such as /compute-resources, with at most {MAX_LANDING_LENGTH} characters"

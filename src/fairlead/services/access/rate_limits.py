@@ -36,7 +36,7 @@ class RateLimiter:
             is_allowed = remaining >= 1
             self._buckets[key] = (remaining - is_allowed, now)
             if len(self._buckets) > MAX_KEYS:
-                self._buckets.popitem(last=False)  # the one that was not used for the longest time
+                self._buckets.popitem(last=False)  # the least recently used one
         if not is_allowed:
             seconds = max(1, math.ceil((1 - remaining) / self._per_second))
             raise TooManyRequests(f"too many {noun}", f"try again in {seconds} s", seconds)
