@@ -76,7 +76,7 @@ def _explain(error: yaml.YAMLError, text: str) -> Unreadable:
     line = f"line {mark.line + 1}" if mark else "it"
     lines = text.splitlines()
     if mark and "\t" in "".join(lines[mark.line : mark.line + 1]):
-        return Unreadable(f"{line}: has a tab; YAML is indented with spaces", "replace tabs with spaces")
+        return Unreadable(f"{line}: found a tab; YAML is indented with spaces", "replace tabs with spaces")
     if isinstance(error, yaml.constructor.ConstructorError):
         if tag := re.search(r"the tag '([^']*)'", problem):
             return Unreadable(f"{line}: the tag {tag[1]} is not supported", "remove the tag")
