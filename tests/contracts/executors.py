@@ -341,6 +341,10 @@ class LocalBench:
             for run_id in executor.list_runs():
                 with contextlib.suppress(AssertionError):
                     wait_until(lambda run=run_id, on=executor: is_over(on, run), seconds=20)  # type: ignore[misc]
+            # A failed test may have deleted the folder of a run whose supervisor this process has not waited for.
+            for supervisor in executor._supervisors.values():
+                supervisor.kill()
+                supervisor.wait()
             executor.close()
 
     def _open(self) -> LocalExecutor:
