@@ -57,6 +57,10 @@ class Clock:
         self.now += timedelta(microseconds=1)  # so that later events have later times
         return self.now
 
+    def monotonic(self) -> float:
+        """Return the time in seconds, like `time.monotonic`."""
+        return self.now.timestamp()
+
     def pass_by(self, **time: float) -> None:
         """Advance the clock."""
         self.now += timedelta(**time)
@@ -130,6 +134,7 @@ def make_world(
     """Services over a store, which may already contain data."""
     clock = Clock()
     monkeypatch.setattr(registry, "now", clock)
+    monkeypatch.setattr(registry, "monotonic", clock.monotonic)
     keyring = AesKeyring(parse_keys(keys))
     services, first_run = registry.build_services(store, keyring, execution=execution)
     return World(store, clock, services, first_run, keyring)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any
 
 import uuid_utils
@@ -103,7 +104,7 @@ def build_services(
     units = UnitOfWorkFactory(store, now, make_id, sign_in.authenticator)
     snapshots = Snapshots(load_program(), execution.executors)
     executions = Executions(units, execution.executors, execution.server_id)
-    scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units)
+    scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units, monotonic)
     compute_resources, templates, codes = ComputeResources(units), Templates(units), CodeStore(units)
     runs = Runs(units, snapshots, execution.executors, keyring, execution.run_events)
     services = Services(

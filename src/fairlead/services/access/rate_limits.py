@@ -3,7 +3,6 @@
 import contextlib
 import math
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -22,7 +21,7 @@ OTHER_ADDRESSES = ""
 class RateLimiter:
     """A token bucket per key, for example per user or address."""
 
-    def __init__(self, *, burst: int, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, burst: int, per_second: float, clock: Callable[[], float]) -> None:
         self._burst, self._per_second, self._clock = burst, per_second, clock
         self._lock = threading.Lock()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what remains, and when that was computed
@@ -45,7 +44,7 @@ class RateLimiter:
 class FailedSignIns:
     """Limits failed sign-ins by address and records them in the audit log, without the credentials."""
 
-    def __init__(self, units: UnitOfWorkFactory, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, units: UnitOfWorkFactory, clock: Callable[[], float]) -> None:
         self._units, self._clock = units, clock
         self._limiter = RateLimiter(burst=30, per_second=1.0, clock=clock)
         self._lock = threading.Lock()

@@ -2,7 +2,7 @@
 
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -67,10 +67,10 @@ class CurrentUser:
 class Tokens:
     """Manages tokens and sessions."""
 
-    def __init__(self, units: UnitOfWorkFactory) -> None:
+    def __init__(self, units: UnitOfWorkFactory, clock: Callable[[], float]) -> None:
         self.units = units
-        self.failures = FailedSignIns(units)
-        self._creations = RateLimiter(burst=120, per_second=2.0)
+        self.failures = FailedSignIns(units, clock)
+        self._creations = RateLimiter(burst=120, per_second=2.0, clock=clock)
 
     def me(self, call: Call) -> CurrentUser:
         """Return the caller."""
