@@ -98,15 +98,17 @@ def test_run_over_its_deadline_fails_with_the_reason(platform: Platform) -> None
 def test_runs_that_need_half_the_memory_run_two_at_a_time_and_others_give_a_reason(
     platform: Platform,
 ) -> None:
-    times = platform.file("times")
-    text = f"echo $EPOCHREALTIME start >> {times}; sleep 0.3; echo $EPOCHREALTIME end >> {times}"
+    times, go = platform.file("times"), platform.shared / "go"
+    body = f"until [ -e {go} ]; do sleep 0.05; done; sleep 0.3"
+    text = f"echo $EPOCHREALTIME start >> {times}; {body}; echo $EPOCHREALTIME end >> {times}"
     runs = [platform.shell(text, resources={"mem": "2Gi"}) for _ in range(12)]
+    # The first two wait for each other, because on a busy machine one could end before the next one starts.
+    until(lambda: len(times.read_text().splitlines()) == 2)
     last = runs[-1]
     until(lambda: last.reason == "Unschedulable")
     assert last.message.startswith("waiting for 2 GiB memory")
-    until(
-        lambda: "needs 2 GiB memory; 0 of 4 GiB free on " in last.why()
-    )  # briefly different while one run ends and the next one starts
+    assert "needs 2 GiB memory; 0 of 4 GiB free on " in last.why()
+    go.touch()
     assert [run["state"] for run in wait_for_all(runs, 60)] == ["completed"] * 12
     steps = sorted(line.split() for line in times.read_text().splitlines())
     concurrent_runs = list(itertools.accumulate(1 if event == "start" else -1 for _, event in steps))
