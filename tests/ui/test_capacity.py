@@ -97,7 +97,7 @@ def test_allocations_link_to_the_node_and_the_run(page: Page, site: Site, node: 
     allocation.get_by_role("button", name=node["name"]).click()
     expect(page).to_have_url(re.compile(f"node={node['name']}"))
     panel = card(page, node["name"])
-    expect(panel.get_by_role("row", name=re.compile("^CPU"))).to_have_text(f"CPU0{cores}")
+    expect(panel.get_by_role("row", name=f"CPU 0 {cores}", exact=True)).to_have_text(f"CPU0{cores}")
     expect(panel.get_by_role("list", name="Labels")).to_contain_text("kubernetes.io/hostname")
     expect(card(page, "Cluster local")).to_contain_text(f"0 of {cores} free")
     panel.get_by_role("link", name=name_of(run)).click()
