@@ -6,9 +6,9 @@ import shutil
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -107,14 +107,13 @@ def test_run_cannot_take_the_address_during_a_restart(
     (platform.shared / "hijacker.py").write_text(HIJACKER)
     run = platform.shell(f"python3 {platform.shared}/hijacker.py {port} {go}")
     wait_for_output(run, "up")
-    client, answers = ApiClient(platform.server.url, platform.server.token), []
+    client = ApiClient(platform.server.url, platform.server.token)
     platform.server.stop(number)
-    request = threading.Thread(target=lambda: answers.append(client.get("/me")["user"]))
-    request.start()
-    time.sleep(1)
-    machine.up("--port", port)
-    request.join()
-    assert answers == ["root@localhost"]  # the request waited for the new server
+    with ThreadPoolExecutor(1) as pool:
+        request = pool.submit(client.get, "/me")
+        time.sleep(1)
+        machine.up("--port", port)
+        assert request.result()["user"] == "root@localhost"  # the request waited for the new server
     go.touch()
     assert wait_for_end(run)["state"] == "completed"
     assert run.logs() == "up\nattempts True EADDRINUSE\n"

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import time
 import weakref
 import webbrowser
 from collections.abc import Iterator, Mapping
@@ -36,6 +37,9 @@ SECONDS = 60.0
 MAX_REDIRECTS = 10  # stops redirect loops
 STREAM_SECONDS = 45.0  # read timeout for streams; the server sends a keep-alive every 15 s
 NOT_MODIFIED = 304
+RETRY_PAUSES = (0.2, 1.0)  # seconds before a GET request is sent again
+# The server was killed after the connection was established, or closed the connection at that moment.
+LOST = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 PROBLEM, PROBLEM_TYPE = "application/problem+json", "urn:fairlead:problem:"
 ERRORS: Mapping[str, type[FairleadError]] = {
     error.code: error
@@ -107,8 +111,8 @@ class ApiClient:
     def stream(self, path: str, /, **parameters: Any) -> Iterator[httpx2.Response]:
         """Open a streaming response."""
         with self._translated():
-            url = f"{self.url}/api/v1{path}"
-            with self._client.stream("GET", url, params=parameters, timeout=STREAM_SECONDS) as answer:
+            answer = self._request("GET", path, stream=True, params=parameters, timeout=STREAM_SECONDS)
+            with contextlib.closing(answer):
                 if not answer.is_success:
                     answer.read()  # a streamed response has no content until it is read
                     raise _error_of(answer)
@@ -167,10 +171,23 @@ class ApiClient:
 
     def _ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
         with self._translated():
-            answer = self._client.request(method, f"{self.url}/api/v1{path}", **options)
+            answer = self._request(method, path, **options)
         if not answer.is_success and answer.status_code != NOT_MODIFIED:
             raise _error_of(answer)
         return answer
+
+    def _request(self, method: str, path: str, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        """Send a request. GET requests are sent again if the connection is lost, for example in a restart."""
+        # Other requests are not repeated: the server may have executed them before the connection was lost.
+        for pause in RETRY_PAUSES if method == "GET" else ():
+            with contextlib.suppress(*LOST):
+                return self._send_once(method, path, stream=stream, **options)
+            time.sleep(pause)
+        return self._send_once(method, path, stream=stream, **options)
+
+    def _send_once(self, method: str, path: str, *, stream: bool, **options: Any) -> httpx2.Response:
+        request = self._client.build_request(method, f"{self.url}/api/v1{path}", **options)
+        return self._client.send(request, stream=stream)
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
