@@ -5,6 +5,7 @@ import io
 import os
 import pty
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,13 @@ def test_no_control_character_reaches_a_terminal(data: bytes) -> None:
         shown = _written(monkeypatch, data)
     assert all(letter in "\t\n\r" or ord(letter) >= 32 for letter in shown)
     assert not any(0x7F <= ord(letter) <= 0x9F for letter in shown)
+
+
+@pytest.mark.parametrize("start", ["\x9d", "\x90", "\x1b]", "\x1b[", "\x9b0"])
+def test_unclosed_sequences_are_removed_in_linear_time(monkeypatch: pytest.MonkeyPatch, start: str) -> None:
+    started = time.monotonic()
+    _written(monkeypatch, (start * 200_000).encode())
+    assert time.monotonic() - started < 5  # minutes if each sequence were searched up to the end of the text
 
 
 def test_runs_logs_on_a_real_terminal(terminal: Terminal) -> None:

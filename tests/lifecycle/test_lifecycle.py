@@ -107,6 +107,15 @@ def test_reason_and_message_of_a_failure_come_from_the_executor() -> None:
     assert decision == Decision(State.FAILED, ExecutorAction.NONE, "OOMKilled", "used 3 GiB of memory")
 
 
+@pytest.mark.parametrize(
+    ("action", "phase"), [("job", Phase.FAILED), ("serve", Phase.DEGRADED), ("serve", Phase.STARTING)]
+)
+def test_messages_contain_no_control_sequences(action: str, phase: Phase) -> None:
+    observation = Observation(phase, message="boom \x1b]52;c;Zm9v\x07\x1b[2J\x9b31mred\x1b")
+    decision = lifecycle.decide(make_run(State.RUNNING, action=action), observation)
+    assert decision.message.removeprefix("no longer responding: ") == "boom red"
+
+
 @pytest.mark.parametrize("state", [State.RUNNING, State.DEGRADED])
 def test_a_running_run_without_objects_is_lost(state: State) -> None:
     decision = decide(state, None)

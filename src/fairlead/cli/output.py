@@ -1,7 +1,6 @@
 """Print results, errors, violations, warnings, and tables that fit the terminal."""
 
 import json
-import re
 import shutil
 import sys
 import unicodedata
@@ -11,21 +10,12 @@ from itertools import zip_longest
 from typing import Any
 
 from fairlead.errors import Conflict, FairleadError, RequestRejected
+from fairlead.model.control_sequences import remove_control_sequences
 from fairlead.model.explanations import format_finding
 from fairlead.model.plans import Finding, PlanWarning, Sentence, Violation
 
 GAP = "  "
 NARROWEST = 6  # narrower columns would be unreadable
-# ECMA-48 sequences, and the remaining control characters except tab, newline and carriage return (progress bars).
-CONTROL_SEQUENCE = re.compile(
-    r"""
-    (?: \x1b\[ | \x9b ) [0-?]* [ -/]* [@-~]  # CSI, for example colors and cursor movement
-    | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] ) [^\x07\x1b\x9c]* (?: \x07 | \x1b\\ | \x9c )  # OSC, DCS, SOS, PM, APC
-    | \x1b [ -/]* [0-~]
-    | [\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]
-    """,
-    re.VERBOSE,
-)
 AGES = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 Item = Mapping[str, Any]
@@ -72,7 +62,7 @@ def write_log(data: bytes, *, to_stderr: bool, raw: bool = False) -> None:
     stream = sys.stderr if to_stderr else sys.stdout
     if stream.isatty() and not raw:
         # The run of another user could otherwise clear the screen, set the clipboard or forge earlier output.
-        data = CONTROL_SEQUENCE.sub("", data.decode("utf-8", "backslashreplace")).encode()
+        data = remove_control_sequences(data.decode("utf-8", "backslashreplace")).encode()
     stream.flush()  # keep the order of buffered text and raw bytes
     # Binary output is written unchanged. A replaced stream, for example in tests, may accept only text.
     if (buffer := getattr(stream, "buffer", None)) is not None:

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from fairlead.lifecycle.attempts import NO_HISTORY, AttemptHistory, NextAttempt, decide_next
+from fairlead.model.control_sequences import remove_control_sequences
 from fairlead.model.quantities import Duration
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import FINAL, Observation, Phase, State
@@ -134,7 +135,7 @@ def decide(run: RunRecord, observation: Observation | None, history: AttemptHist
             return Decision(State.FAILED, ExecutorAction.NONE, "Lost", LOST)
         case State.RUNNING | State.DEGRADED, Observation(phase=Phase.STARTING) if run.action != "job":
             # The served run was available before, and `starting` would hide that it no longer is.
-            message = f"no longer responding: {observation.message or 'restarting'}"
+            message = remove_control_sequences(f"no longer responding: {observation.message or 'restarting'}")
             return Decision(State.DEGRADED, ExecutorAction.NONE, observation.reason or "NotReady", message)
         case State.RUNNING, Observation(phase=Phase.STARTING) | Observation(phase=Phase.PENDING, reason=""):
             # A new pod that is about to be scheduled or started does not change the state. An eviction does: it
@@ -179,7 +180,8 @@ def _end(run: RunRecord, observation: Observation) -> Decision:
 
 def _reason_of(observation: Observation) -> tuple[str, str]:
     reason, message = DEFAULT_REASONS[observation.phase]
-    return observation.reason or reason, observation.message or message
+    # The message may contain output of the run, and is printed on the terminals of other users.
+    return observation.reason or reason, remove_control_sequences(observation.message) or message
 
 
 def _retry(run: RunRecord, ended: Decision, history: AttemptHistory) -> Decision:
