@@ -262,6 +262,18 @@ def test_requests_in_progress_are_not_closed_for_new_connections() -> None:
             assert b"data: 2" in stream.recv(65536)
 
 
+def test_clients_that_do_not_read_make_room_for_new_connections() -> None:
+    with open_server(FEW) as server, contextlib.ExitStack() as stack:
+        for _ in range(18):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(("127.0.0.1", server.port))
+            connection.sendall(b"GET /big?64 HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert server.ask(HEAD + b"\r\n")[0] == 503
+        wait_for(lambda: server.ask(HEAD + b"\r\n")[0] == 200)
+        assert len(server.table) <= 18
+
+
 @pytest.mark.parametrize(("address", "client", "limit"), [
     ("127.0.0.1", "loopback", 768),
     ("::1", "loopback", 768),

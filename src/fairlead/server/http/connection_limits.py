@@ -18,8 +18,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 RESERVED_FILES = 128  # for the database, logs, listeners and local runs
 MIN_CONNECTIONS, MAX_CONNECTIONS = 16, 8192
-STALLED_SECONDS = 5.0  # a request body that has not grown for this long can be dropped to make room
-SCANNED_BODIES = 16  # bounds the time that admitting a connection takes
+# A request whose body has not grown, or whose response the client has not read, for this long can make room.
+STALLED_SECONDS = 5.0
+SCANNED_CONNECTIONS = 16  # per stage; bounds the time that admitting a connection takes
 SWEEP_SECONDS = 1.0
 IPV6_CLIENT_PREFIX = 64  # a site usually has at least one such network, so its addresses count as one client
 
@@ -30,6 +31,7 @@ class Stage(Enum):
     HEAD = "head"  # the rest of a request head, or the first byte of a new connection
     IDLE = "idle"  # another request on a kept-alive connection
     BODY = "body"  # the rest of a request body
+    BLOCKED = "blocked"  # the client to read the response
     BUSY = "busy"  # the response, or WebSocket messages
 
 
@@ -96,7 +98,7 @@ class ClientConnection(Protocol):
         """Close the connection if the client is too slow."""
 
     def is_stalled(self, now: float) -> bool:
-        """Whether the request body has not grown for a while."""
+        """Whether the request body has not grown, or the client has not read the response, for a while."""
 
 
 @dataclass
@@ -116,8 +118,11 @@ class _Connections:
         for stage in (Stage.HEAD, Stage.IDLE):
             if self.stages[stage]:
                 return next(iter(self.stages[stage]))
-        oldest = islice(self.stages[Stage.BODY], SCANNED_BODIES)
-        return next((connection for connection in oldest if connection.is_stalled(now)), None)
+        for stage in (Stage.BODY, Stage.BLOCKED):
+            for connection in islice(self.stages[stage], SCANNED_CONNECTIONS):
+                if connection.is_stalled(now):
+                    return connection
+        return None
 
 
 class ConnectionTable:

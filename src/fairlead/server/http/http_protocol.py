@@ -66,8 +66,19 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def is_stalled(self, now: float) -> bool:
-        """Whether the request body has not grown for a while."""
-        return now - self._received_at >= STALLED_SECONDS
+        """Whether the request body has not grown, or the client has not read the response, for a while."""
+        since = self._since if self._stage is Stage.BLOCKED else self._received_at
+        return now - since >= STALLED_SECONDS
+
+    def pause_writing(self) -> None:
+        """Called when the client reads more slowly than the server writes."""
+        super().pause_writing()
+        self._update_stage()
+
+    def resume_writing(self) -> None:
+        """Called when the client has read most of the data."""
+        super().resume_writing()
+        self._update_stage()
 
     def check_deadline(self, now: float) -> None:
         """Reject a request that is not received in time."""
@@ -198,7 +209,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         cycle: Any = self.cycle  # None before the first request, unlike its annotation
         if cycle is not None and (self.pipeline or not cycle.response_complete):
             # Once the response has started, client and run may exchange data at any speed.
-            stage = Stage.BODY if is_in_body and not cycle.response_started else Stage.BUSY
+            busy = Stage.BLOCKED if self.flow.write_paused else Stage.BUSY
+            stage = Stage.BODY if is_in_body and not cycle.response_started else busy
         elif is_in_body:
             stage = Stage.BODY
         else:
