@@ -281,3 +281,18 @@ def test_folder_without_a_page_counts_as_not_built(sqlite_store: DatabaseStore, 
 )
 def test_accept_header_is_parsed(header: str, accepted: bool) -> None:
     assert accepts(header, "text/html") is accepted
+
+
+@pytest.mark.parametrize("path", ["/", "/assets/index-1a2b3c.js", "/api/v1/me", "/nothing"])
+def test_websockets_are_rejected(built: Site, path: str) -> None:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": path, "headers": [], "query_string": b"", "scheme": "ws", "subprotocols": []}
+    asyncio.run(built.app(scope, receive, send))
+    assert [message["type"] for message in sent] == ["websocket.close"]

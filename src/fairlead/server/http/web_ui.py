@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import request_response
+from starlette.types import Receive, Scope, Send
 
 from fairlead.server.http.request_context import etag_matches
 
@@ -116,7 +117,12 @@ def install(app: FastAPI, folder: Path | None) -> None:
     router.add_api_route("/", web_ui.serve_index, methods=["GET"])
     router.add_api_route("/assets/{name:path}", web_ui.serve_file, methods=["GET"])
     app.router.routes += router.routes
-    app.router.default = request_response(web_ui.serve_fallback)
+    serve_http = request_response(web_ui.serve_fallback)
+
+    async def serve_fallback(scope: Scope, receive: Receive, send: Send) -> None:
+        await (serve_http if scope["type"] == "http" else app.router.not_found)(scope, receive, send)
+
+    app.router.default = serve_fallback
 
 
 def load_files(folder: Path) -> dict[str, StaticFile]:
