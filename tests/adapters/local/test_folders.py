@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local.allocation import Runtime, prepare_run
-from fairlead.adapters.local.folders import RunFolder, observe_active
+from fairlead.adapters.local.folders import RunFolder, observe_active, remove_tree
 from fairlead.adapters.local.specs import USAGE
 from fairlead.model.runs import Observation, Phase
 from tests.adapters.local.making import make_allocation, make_launch_spec, make_machine
@@ -61,3 +61,46 @@ def test_temporary_folder_has_a_short_path_without_namespaces(tmp_path: Path, re
     assert (folder / "home" / "tmp" / "file").exists()
     getattr(RunFolder(folder), remove)()
     assert os.listdir(tmp_path / "tmp") == []
+
+
+def nest_folders(path: Path, depth: int) -> None:
+    """Create folders inside each other, and a file in the last one."""
+    path.mkdir()
+    folder = os.open(path, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("deeper", dir_fd=folder)
+        inner = os.open("deeper", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(os.open("file", os.O_CREAT, dir_fd=folder))
+    os.close(folder)
+
+
+def test_deeply_nested_folders_are_removed(tmp_path: Path) -> None:
+    for name in ("home", "volumes"):
+        (tmp_path / name).mkdir()
+        nest_folders(tmp_path / name / "nested", 3000)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "home" / "output").mkdir()
+    RunFolder(tmp_path).clean_up()
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["home", "home/output"]
+
+
+def test_links_are_not_followed_when_a_folder_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    (tmp_path / "home" / "inside").mkdir(parents=True)
+    (tmp_path / "home" / "inside" / "link").symlink_to(tmp_path / "kept")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    remove_tree(tmp_path / "home")
+    remove_tree(tmp_path / "link")
+    remove_tree(tmp_path / "missing")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "kept", "link"]
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="NOT TESTED: root can remove folders without permissions")
+def test_folders_without_permissions_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "home" / "locked" / "inside").mkdir(parents=True)
+    (tmp_path / "home" / "locked").chmod(0)
+    remove_tree(tmp_path / "home")
+    assert not (tmp_path / "home").exists()

@@ -8,7 +8,6 @@ import ctypes
 import json
 import os
 import selectors
-import shutil
 import signal
 import struct
 import subprocess
@@ -22,7 +21,7 @@ import fairlead
 from fairlead.adapters.local import allocation, folders, machines
 from fairlead.adapters.local.allocation import Runtime
 from fairlead.adapters.local.cgroups import Cgroup, create_cgroup
-from fairlead.adapters.local.folders import RunFolder, observe_active, observe_ended
+from fairlead.adapters.local.folders import RunFolder, observe_active, observe_ended, remove_tree
 from fairlead.adapters.local.id_table import DEFAULT_FILE, IdTable
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.orphans import kill_processes_of
@@ -244,7 +243,7 @@ class LocalExecutor:
 
     def remove_volume(self, volume_id: str) -> None:
         """Remove a shared volume and its contents."""
-        shutil.rmtree(self.volumes / volume_id, ignore_errors=True)
+        remove_tree(self.volumes / volume_id)
 
     def list_runs(self) -> list[str]:
         """Return the IDs of the runs that have a folder."""

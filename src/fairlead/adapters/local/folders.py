@@ -7,11 +7,11 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
+import secrets
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -120,7 +120,7 @@ class RunFolder:
     def delete(self) -> None:
         """Remove everything."""
         link_to_temporary(self.path).unlink(missing_ok=True)
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
 
     def clean_up(self) -> None:
         """Remove the files that a run needs only while it is active."""
@@ -128,15 +128,67 @@ class RunFolder:
             return  # already done
         link_to_temporary(self.path).unlink(missing_ok=True)
         for name in ("volumes", "temporary", "root"):
-            shutil.rmtree(self.path / name, ignore_errors=True)
+            remove_tree(self.path / name)
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path / "home") as entries:
             for entry in entries:
                 # The run created these entries, so a symbolic link must not be followed.
                 if not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.path)
                 elif entry.name != OUTPUT_FOLDER:
-                    shutil.rmtree(entry.path, ignore_errors=True)
-        shutil.rmtree(self.path / "code", ignore_errors=True)  # last, because it marks an unfinished clean-up
+                    remove_tree(Path(entry.path))
+        remove_tree(self.path / "code")  # last, because it marks an unfinished clean-up
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder that a run has written to, as far as possible. Symbolic links are not followed."""
+    with contextlib.suppress(OSError):
+        _make_writable(path)
+        with _open_folder(path) as folder:
+            _empty(folder)
+        path.rmdir()
+
+
+def _empty(top: int) -> None:
+    """Remove everything in a folder.
+
+    A run can nest folders without a limit. They are moved up, because recursion or long paths would fail.
+    """
+    prefix, numbers = secrets.token_hex(8), count()  # a run cannot know the new names
+
+    def remove_entries(folder: int) -> Iterator[str]:
+        with os.scandir(folder) as scan:
+            entries = list(scan)
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.name, dir_fd=folder)
+                    continue
+                _make_writable(entry.name, folder)
+                name = f"{prefix}-{next(numbers)}"
+                os.rename(entry.name, name, src_dir_fd=folder, dst_dir_fd=top)
+                yield name
+
+    pending = list(remove_entries(top))
+    while pending:
+        name = pending.pop()
+        with contextlib.suppress(OSError):
+            with _open_folder(name, top) as folder:
+                pending += remove_entries(folder)
+            os.rmdir(name, dir_fd=top)
+
+
+@contextlib.contextmanager
+def _open_folder(path: str | Path, parent: int | None = None) -> Iterator[int]:
+    folder = os.open(path, OPEN_FOLDER, dir_fd=parent)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _make_writable(path: str | Path, parent: int | None = None) -> None:
+    if os.getuid() != 0:  # root can change any folder
+        os.chmod(path, 0o700, dir_fd=parent)
 
 
 def observe_active(state: JSON) -> Observation:
