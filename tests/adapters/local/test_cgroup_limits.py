@@ -53,6 +53,20 @@ def main():
         os.write(pipes[-1][1], bytes(2**20))
     time.sleep(3)
 """
+TCP = """
+import contextlib, socket, time
+def main():
+    pairs, held = [], 0
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for _ in range(100):
+            pairs.append((socket.create_connection(listener.getsockname()), listener.accept()[0]))
+            pairs[-1][0].setblocking(False)
+            for _ in range(20):
+                with contextlib.suppress(BlockingIOError):
+                    held += pairs[-1][0].send(bytes(2**20))
+                time.sleep(0.001)
+    return held // 2**20
+"""
 CHILD = """
 import os
 def main():
@@ -136,6 +150,11 @@ def read_value(observation: Observation) -> Any:
 def test_all_kinds_of_memory_count(bench: LocalBench, program: str) -> None:
     observation = run_until_end(bench, program, mem="48Mi")
     assert (observation.reason, observation.message) == ("OOMKilled", "memory usage exceeded the limit of 48 MiB")
+
+
+def test_buffers_of_tcp_sockets_are_limited(bench: LocalBench) -> None:
+    observation = run_until_end(bench, TCP, mem="48Mi")
+    assert observation.reason == "OOMKilled" or read_value(observation) < 100  # v1 only stops the run from sending
 
 
 def test_peak_between_two_samples_is_recorded(bench: LocalBench) -> None:

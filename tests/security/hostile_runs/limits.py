@@ -133,6 +133,24 @@ def fill_socket_buffers(known: Known) -> Any:
 
 
 @exceeds("memory")
+def fill_tcp_buffers(known: Known) -> Any:
+    del known
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    held, pairs = 0, []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        while held < AMOUNT and len(pairs) < 200:
+            client = socket.create_connection(listener.getsockname())
+            pairs.append((client, listener.accept()[0]))
+            client.setblocking(False)
+            for _ in range(20):
+                with contextlib.suppress(BlockingIOError):
+                    held += client.send(BLOCK)
+                time.sleep(0.001)
+    time.sleep(HOLD_SECONDS)
+    return held if held >= AMOUNT else 0
+
+
+@exceeds("memory")
 def share_memory_among_processes(known: Known) -> Any:
     """Allocate little in each of many processes."""
     del known

@@ -25,6 +25,7 @@ SERVER_LEAF = "fairlead-server"
 
 PERIOD_MICROSECONDS = 100_000
 NANOS = 10**9
+SOCKET_LIMIT = "memory.kmem.tcp.limit_in_bytes"
 SWAP_LIMITS = ("memory.swap.max", "memory.memsw.limit_in_bytes")
 
 MIN_QUOTA_MICROSECONDS = 1000
@@ -317,6 +318,8 @@ def _list_limits(controller: str, folder: str, spec: Spec) -> Iterator[tuple[str
         swap = "memory.swap.max" if is_v2 else "memory.memsw.limit_in_bytes"  # v1 limits the sum of memory and swap
         if os.path.exists(f"{folder}/{swap}"):  # missing if the kernel does not count swap
             yield swap, "0" if is_v2 else str(spec.memory)
+        if os.path.exists(f"{folder}/{SOCKET_LIMIT}"):  # v1 counts buffers of TCP and UDP sockets separately
+            yield SOCKET_LIMIT, str(spec.memory)
     if controller == "cpu" and spec.cpu is not None:
         quota = max(spec.cpu * PERIOD_MICROSECONDS // 1000, MIN_QUOTA_MICROSECONDS)
         yield ("cpu.max", f"{quota} {PERIOD_MICROSECONDS}") if is_v2 else ("cpu.cfs_quota_us", str(quota))
