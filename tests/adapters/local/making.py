@@ -101,3 +101,16 @@ def make_launch_spec(
         volumes={name: make_volume(volume_id, name) for name, volume_id in (shared or {}).items()},
         secrets=secrets or {},
     )
+
+
+def nest_folders(path: Path, depth: int) -> None:
+    """Create folders inside each other, and a file in the last one."""
+    path.mkdir()
+    folder = os.open(path, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("deeper", dir_fd=folder)
+        inner = os.open("deeper", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(os.open("file", os.O_CREAT, dir_fd=folder))
+    os.close(folder)

@@ -12,7 +12,7 @@ from fairlead.adapters.local.allocation import Runtime, prepare_run
 from fairlead.adapters.local.folders import RunFolder, observe_active, remove_tree
 from fairlead.adapters.local.specs import USAGE
 from fairlead.model.runs import Observation, Phase
-from tests.adapters.local.making import make_allocation, make_launch_spec, make_machine
+from tests.adapters.local.making import make_allocation, make_launch_spec, make_machine, nest_folders
 
 STATE: dict[str, Any] = {"pid": 1, "boot_id": "b1", "started_at": 0.0}
 STARTED = datetime.fromtimestamp(0, UTC)
@@ -61,19 +61,6 @@ def test_temporary_folder_has_a_short_path_without_namespaces(tmp_path: Path, re
     assert (folder / "home" / "tmp" / "file").exists()
     getattr(RunFolder(folder), remove)()
     assert os.listdir(tmp_path / "tmp") == []
-
-
-def nest_folders(path: Path, depth: int) -> None:
-    """Create folders inside each other, and a file in the last one."""
-    path.mkdir()
-    folder = os.open(path, os.O_RDONLY)
-    for _ in range(depth):
-        os.mkdir("deeper", dir_fd=folder)
-        inner = os.open("deeper", os.O_RDONLY, dir_fd=folder)
-        os.close(folder)
-        folder = inner
-    os.close(os.open("file", os.O_CREAT, dir_fd=folder))
-    os.close(folder)
 
 
 def test_deeply_nested_folders_are_removed(tmp_path: Path) -> None:

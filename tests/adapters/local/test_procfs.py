@@ -1,15 +1,19 @@
 """Resource usage of process trees, from the real /proc and a simulated one."""
 
+import contextlib
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairlead.adapters.local import orphans, processes, sampling
+from fairlead.adapters.local.folders import remove_tree
 from fairlead.adapters.local.processes import CLOCK_TICKS, PAGE_SIZE, Process
+from tests.adapters.local.making import nest_folders
 
 RUN = f"measured-{os.getpid()}"  # unique per test worker, because others run the same tests concurrently
 
@@ -104,20 +108,46 @@ def test_disk_usage_counts_files_and_follows_no_symlink(tmp_path: Path) -> None:
     (tmp_path / "home" / "deep" / "file").write_bytes(b"x" * (1 << 16))
     (tmp_path / "home" / "link").symlink_to(tmp_path / "large")
     (tmp_path / "home" / "loop").symlink_to(".")
-    assert 1 << 16 <= sampling.measure_disk(str(tmp_path / "home")) < 1 << 18
-    assert sampling.measure_disk(str(tmp_path / "none")) == 0
+    assert 1 << 16 <= sum(sampling.list_sizes([str(tmp_path / "home")])) < 1 << 18
+    assert sum(sampling.list_sizes([str(tmp_path / "none")])) == 0
 
 
 def test_sparse_file_counts_its_allocated_blocks(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 30)
-    assert sampling.measure_disk(str(tmp_path)) < 1 << 20
+    assert sum(sampling.list_sizes([str(tmp_path)])) < 1 << 20
 
 
-def test_number_of_measured_files_is_limited(tmp_path: Path) -> None:
-    for number in range(9):
-        (tmp_path / f"d{number}").mkdir()
-        (tmp_path / f"d{number}" / "f").write_bytes(b"x" * 5000)
-    limited, complete = sampling.measure_disk(str(tmp_path), 12), sampling.measure_disk(str(tmp_path))
-    assert 0 < limited < complete
+def test_disk_usage_counts_folders(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / str(number)).mkdir()
+    assert sum(sampling.list_sizes([str(tmp_path)])) == sum(path.stat().st_blocks for path in tmp_path.iterdir()) * 512
+
+
+def test_file_that_is_deleted_during_a_measurement_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("deleted", "kept"):
+        (tmp_path / name).write_bytes(b"x" * 5000)
+    scan = os.scandir
+
+    @contextlib.contextmanager
+    def scan_and_delete(folder: str) -> Iterator[Any]:
+        with scan(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+            (tmp_path / "deleted").unlink()
+            yield found
+
+    monkeypatch.setattr(os, "scandir", scan_and_delete)
+    assert sum(sampling.list_sizes([str(tmp_path)])) >= 5000
+
+
+def test_file_with_a_path_that_is_too_long_is_an_error(tmp_path: Path) -> None:
+    nest_folders(tmp_path / "nested", 1000)
+    try:
+        with pytest.raises(OSError, match="name too long"):
+            sum(sampling.list_sizes([str(tmp_path)]))
+    finally:
+        remove_tree(tmp_path / "nested")  # pytest cannot remove it
+
+
+def test_oom_kills_are_counted() -> None:
     assert processes.count_oom_kills() >= 0

@@ -34,3 +34,20 @@ def test_single_measurement_over_the_limit_does_not_kill_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert check_memory(tmp_path, monkeypatch, 3 * LIMIT, LIMIT // 2) is None
+
+
+def test_many_files_are_measured_in_several_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        (tmp_path / f"{number}").write_bytes(b"x" * 5000)
+    identity = UserMapping(os.getuid(), os.getgid(), [])
+    spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", "/", identity, disk=LIMIT, disk_folders=[str(tmp_path)])
+    sampler = ProcessSampler(tmp_path, spec, RunProcess(os.getpid(), {}, -1, isolated=False, cgroup=Cgroup({})))
+    monkeypatch.setattr(sampling, "DISK_SECONDS", 0.0)
+    monkeypatch.setattr(sampling, "DISK_SHARE", 0)
+    results = []
+    while not results or results[-1] is None:
+        sampler.next_sample = 0.0
+        results.append(sampler.check())
+    assert len(results) > 10
+    assert results[-1] is not None
+    assert results[-1][0] == "Evicted"

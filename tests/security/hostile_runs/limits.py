@@ -211,6 +211,17 @@ def fill_an_unlinked_file(known: Known) -> Any:
     return write_file(os.environ["FAIRLEAD_HOME"], unlink=True)
 
 
+@exceeds("disk")
+def fill_a_folder_with_a_long_path(known: Known) -> Any:
+    """Write a file whose path is longer than the kernel accepts."""
+    del known
+    os.chdir(os.environ["FAIRLEAD_HOME"])
+    for _ in range(20):
+        os.mkdir("d" * 250)
+        os.chdir("d" * 250)
+    return write_file(".")
+
+
 @exceeds("temporary_files")
 def fill_an_unlinked_temporary_file(known: Known) -> Any:
     del known

@@ -4,12 +4,13 @@ Standard library only, plus pynvml if the run has GPUs.
 """
 
 import contextlib
+import errno
 import json
 import os
 import stat
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from fairlead.adapters.local.specs import USAGE, Spec
 MAX_SAMPLES = 1000
 FIRST_INTERVAL_SECONDS = 1.0
 DISK_SHARE = 20  # measuring disk usage may take up to 1/20 of the time
+DISK_SECONDS = 0.2  # at a time. A million files take several seconds, in which a run could not be stopped
+PATH_TOO_LONG = "disk usage cannot be measured: a path is longer than 4,096 bytes"
 
 OUT_OF_MEMORY = "this machine ran out of memory"
 
@@ -41,7 +44,8 @@ class ProcessSampler:
         self.samples: list[Sample] = []
         self.ended_cpu = 0.0  # CPU seconds of processes that have ended
         self.cpu_of: dict[int, float] = {}
-        self.disk, self.disk_due = 0, 0.0
+        self.disk, self.disk_due, self.disk_error = 0, 0.0, ""
+        self.sizes, self.disk_so_far = list_sizes(spec.disk_folders), 0  # of the measurement in progress
         self.peak = {"mem": 0, "disk": 0, "cpu_seconds": 0.0}
         self.sampled, self.next_sample = 0.0, 0.0  # monotonic: the system clock may be changed
         self.gpus = _open_gpus(spec)
@@ -108,6 +112,8 @@ class ProcessSampler:
     ) -> tuple[str, str] | None:
         """Sample the run; return a reason and a message if it exceeds its disk limit."""
         self._sample(processes, memory)
+        if self.spec.disk is not None and self.disk_error:
+            return "Evicted", self.disk_error
         if self.spec.disk is not None and self.disk > self.spec.disk:
             return "Evicted", f"disk usage of {_format_excess(self.disk, self.spec.disk)}"
         return None
@@ -148,12 +154,21 @@ class ProcessSampler:
         return self.ended_cpu + sum(now.values())
 
     def _measure_disk(self, processes: Sequence[Process]) -> None:
+        """Continue to measure the disk usage, which may take several calls."""
         started = time.monotonic()
         if started < self.disk_due:
             return
-        pids = [process.pid for process in processes]
-        self.disk = sum(measure_disk(folder) for folder in self.spec.disk_folders)
-        self.disk += measure_deleted_files(self.process.proc, pids, self.spec.home)
+        try:
+            for size in self.sizes:
+                self.disk_so_far += size
+                if time.monotonic() > started + DISK_SECONDS:
+                    break
+            else:
+                deleted = measure_deleted_files(self.process.proc, [each.pid for each in processes], self.spec.home)
+                self.disk = self.disk_so_far + deleted
+                self.sizes, self.disk_so_far = list_sizes(self.spec.disk_folders), 0
+        except OSError:
+            self.disk_error = PATH_TOO_LONG
         self.disk_due = started + (time.monotonic() - started) * DISK_SHARE
 
     def _measure_gpus(self) -> Sample:
@@ -193,22 +208,22 @@ def _format_bytes(size: int) -> str:
     return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
-def measure_disk(folder: str, max_entries: int = 200_000) -> int:
-    """Return the number of bytes used by the files in a folder, counting up to `max_entries` files."""
-    total, folders = 0, [folder]
-    while folders and max_entries > 0:
+def list_sizes(paths: Iterable[str]) -> Iterator[int]:
+    """The numbers of bytes used by each file and folder in some folders. Raises OSError if a path is too long."""
+    folders = list(paths)
+    while folders:
         try:
             with os.scandir(folders.pop()) as entries:
                 for entry in entries:
-                    max_entries -= 1
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
+                    with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(entry.path)
                         # Count allocated space: a sparse file occupies less than its size. The unit is 512 bytes.
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-        except OSError:
-            continue  # deleted, or not readable
-    return total
+                        yield entry.stat(follow_symlinks=False).st_blocks * 512
+        except OSError as error:
+            # A run must not be able to hide files. Other folders were deleted, or are not readable.
+            if error.errno == errno.ENAMETOOLONG:
+                raise
 
 
 def measure_deleted_files(proc: str, pids: Iterable[int], folder: str) -> int:
