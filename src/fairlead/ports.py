@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 from fairlead.model.columns import Condition, Page, Query
-from fairlead.model.isolation import Capabilities
-from fairlead.model.nodes import NodeTable
+from fairlead.model.nodes import Capabilities, NodeTable
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile
 from fairlead.model.scopes import Cluster
 

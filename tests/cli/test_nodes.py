@@ -13,8 +13,7 @@ import fairlead
 from fairlead.cli import nodes as command
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.errors import NotFound
-from fairlead.model.isolation import PROTECTION_NAMES
-from fairlead.model.nodes import Node, NodeTable
+from fairlead.model.nodes import PROTECTION_NAMES, Node, NodeTable
 from fairlead.model.quantities import NANOS
 from fairlead.model.scopes import Cluster, Project
 from fairlead.sdk import projects

@@ -12,8 +12,7 @@ from fairlead.adapters.local.executor import LocalExecutor
 from fairlead.adapters.local.machines import Machine
 from fairlead.errors import NotFound, Unavailable
 from fairlead.lifecycle.attempts import run_id_of
-from fairlead.model.isolation import Capabilities
-from fairlead.model.nodes import Node, NodeTable, ScheduledPod
+from fairlead.model.nodes import Capabilities, Node, NodeTable, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor
 from fairlead.run_events import RunEvents

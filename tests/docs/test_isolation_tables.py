@@ -7,7 +7,7 @@ import pytest
 from fairlead.adapters.local import landlock, seccomp
 from fairlead.adapters.local.cgroups import Hierarchies, Hierarchy
 from fairlead.adapters.local.machines import find_protections
-from fairlead.model.isolation import Protection
+from fairlead.model.nodes import Protection
 from tests.architecture.modules import ROOT
 
 PAGE = (ROOT / "docs/admins/local-execution.md").read_text("utf-8")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.isolation import Capabilities, Protection
+from fairlead.model.nodes import Capabilities, Protection
 from fairlead.model.plans import Plan
 from fairlead.planning.plan import plan_run
 from tests.making import (

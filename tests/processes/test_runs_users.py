@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from fairlead.errors import RequestRejected
-from fairlead.model.isolation import PROTECTION_NAMES
+from fairlead.model.nodes import PROTECTION_NAMES
 from fairlead.sdk import server_identity
 from fairlead.sdk.runs import Run
 from tests.architecture.modules import ROOT

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from fairlead.errors import NotFound
-from fairlead.model.isolation import Capabilities
-from fairlead.model.nodes import Node, NodeTable, ScheduledPod
+from fairlead.model.nodes import Capabilities, Node, NodeTable, ScheduledPod
 from fairlead.model.quantities import NANOS
 from fairlead.model.records import RunRecord, ScopeRecord
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile

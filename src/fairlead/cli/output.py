@@ -10,8 +10,8 @@ from itertools import zip_longest
 from typing import Any
 
 from fairlead.errors import Conflict, FairleadError, RequestRejected
-from fairlead.model.control_sequences import remove_control_sequences
 from fairlead.model.explanations import format_finding
+from fairlead.model.parsing import remove_control_sequences
 from fairlead.model.plans import Finding, PlanWarning, Sentence, Violation
 
 GAP = "  "

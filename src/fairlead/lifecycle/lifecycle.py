@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from fairlead.lifecycle.attempts import NO_HISTORY, AttemptHistory, NextAttempt, decide_next
-from fairlead.model.control_sequences import remove_control_sequences
+from fairlead.model.parsing import remove_control_sequences
 from fairlead.model.quantities import Duration
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import FINAL, Observation, Phase, State

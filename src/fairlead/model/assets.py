@@ -9,8 +9,8 @@ from pydantic import Field, WithJsonSchema, field_validator, model_serializer, m
 from pydantic_core import PydanticCustomError
 
 from fairlead.model import explanations, fields
-from fairlead.model.isolation import Network
 from fairlead.model.names import DnsSubdomain, ObjectName
+from fairlead.model.nodes import Network
 from fairlead.model.parsing import (
     Flag,
     Mistake,

@@ -23,6 +23,17 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 from fairlead.model.plans import Violation
 
 MAX_SHOWN_LENGTH = 80
+# ECMA-48 sequences, and the remaining control characters except tab, newline and carriage return (progress bars).
+# A control string ends where another one begins. Otherwise the search would take quadratic time.
+CONTROL_SEQUENCE = re.compile(
+    r"""
+    (?: \x1b\[ | \x9b ) [0-?]* [ -/]* [@-~]  # CSI, for example colors and cursor movement
+    | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] ) [^\x07\x1b\x90\x98\x9c-\x9f]* (?: \x07 | \x1b\\ | \x9c )  # OSC, DCS, SOS
+    | \x1b [ -/]* [0-~]
+    | [\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]
+    """,
+    re.VERBOSE,
+)
 MAX_MISTAKES = 100  # a 1 MiB file can contain many thousands
 MAX_SUGGESTED_NAMES = 30
 FIELD_ERROR = "field_error"  # the pydantic type for errors that carry mistakes
@@ -225,6 +236,11 @@ def printable(part: object) -> str:
     # Keys come from users, so they could contain terminal escape sequences.
     text = str(part)
     return text if text and text.isprintable() and len(text) <= MAX_SHOWN_LENGTH else short_repr(text)
+
+
+def remove_control_sequences(text: str) -> str:
+    """Remove the control sequences in a text, such as colors."""
+    return CONTROL_SEQUENCE.sub("", text)
 
 
 def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistake]:

@@ -10,8 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from fairlead.model.isolation import Network
-from fairlead.model.nodes import PodRequest
+from fairlead.model.nodes import Network, PodRequest
 
 Manifest = dict[str, Any]  # a Kubernetes object as plain JSON, because typed classes would drop fields they do not know
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from fairlead.model.isolation import KUBERNETES, ProtectionName
 from fairlead.model.names import SHARED_MEMORY
+from fairlead.model.nodes import KUBERNETES, ProtectionName
 from fairlead.model.plans import Layer, PlanWarning, Violation
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.resolution.drafts import Draft

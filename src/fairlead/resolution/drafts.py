@@ -9,8 +9,8 @@ from typing import Any
 
 from fairlead.model import names
 from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Quota, Template
-from fairlead.model.isolation import Capabilities
 from fairlead.model.names import PREFIX
+from fairlead.model.nodes import Capabilities
 from fairlead.model.plans import FunctionCall, Layer, Setting, Source, SourcedValue
 from fairlead.model.quantities import GpuMemory, Percent
 from fairlead.model.requests import Function, RunRequest

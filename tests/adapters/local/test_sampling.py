@@ -44,7 +44,7 @@ def test_many_files_are_measured_in_several_calls(tmp_path: Path, monkeypatch: p
     sampler = ProcessSampler(tmp_path, spec, RunProcess(os.getpid(), {}, -1, isolated=False, cgroup=Cgroup({})))
     monkeypatch.setattr(sampling, "DISK_SECONDS", 0.0)
     monkeypatch.setattr(sampling, "DISK_SHARE", 0)
-    results = []
+    results: list[tuple[str, str] | None] = []
     while not results or results[-1] is None:
         sampler.next_sample = 0.0
         results.append(sampler.check())

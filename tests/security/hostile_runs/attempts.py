@@ -1,7 +1,7 @@
 """Registers and makes the attempts of hostile runs, and has what several of them need. Standard library only.
 
 An attempt returns what it achieved, or nothing if it was prevented. `TARGETS` and `LIMITS` map each attempt to the
-protection that must prevent it (see model/isolation.py).
+protection that must prevent it (see model/nodes.py).
 """
 
 import contextlib

@@ -118,7 +118,7 @@ def fill_pipes(known: Known) -> Any:
 def fill_socket_buffers(known: Known) -> Any:
     del known
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    held, pairs = 0, []
+    held, pairs = 0, list[tuple[socket.socket, socket.socket]]()
     with contextlib.suppress(OSError):
         while held < AMOUNT:
             left, right = socket.socketpair()
@@ -136,7 +136,7 @@ def fill_socket_buffers(known: Known) -> Any:
 def fill_tcp_buffers(known: Known) -> Any:
     del known
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    held, pairs = 0, []
+    held, pairs = 0, list[tuple[socket.socket, socket.socket]]()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         while held < AMOUNT and len(pairs) < 200:
             client = socket.create_connection(listener.getsockname())

@@ -24,9 +24,8 @@ from fairlead.adapters.logs import Masker
 from fairlead.adapters.outcomes import find_peaks
 from fairlead.backoff import Backoff
 from fairlead.errors import NotFound, StartFailed, Unavailable
-from fairlead.model.isolation import KUBERNETES
 from fairlead.model.names import RUN_LABEL
-from fairlead.model.nodes import NodeTable
+from fairlead.model.nodes import KUBERNETES, NodeTable
 from fairlead.model.project_objects import Connection
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 from fairlead.model.scopes import Cluster

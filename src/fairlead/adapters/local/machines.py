@@ -16,8 +16,7 @@ from fairlead.adapters.local import cgroups, landlock, seccomp
 from fairlead.adapters.local.cgroups import Hierarchies
 from fairlead.adapters.local.specs import MAX_PROCESSES, Spec
 from fairlead.errors import Unavailable
-from fairlead.model.isolation import PROTECTION_NAMES, Capabilities, Protection, ProtectionName, Protections
-from fairlead.model.nodes import Amounts
+from fairlead.model.nodes import PROTECTION_NAMES, Amounts, Capabilities, Protection, ProtectionName, Protections
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import Check, LaunchSpec
 from fairlead.scheduling.reasons import show_amount

@@ -13,8 +13,7 @@ from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected, Unau
 from fairlead.lifecycle import attempts
 from fairlead.lifecycle.attempts import attempt_of, execution_of, last_started_attempt, run_id_of
 from fairlead.model.columns import Condition, Query
-from fairlead.model.isolation import Protection
-from fairlead.model.nodes import Node, NodeTable, taint_set_of
+from fairlead.model.nodes import Node, NodeTable, Protection, taint_set_of
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
 from fairlead.model.records import (
