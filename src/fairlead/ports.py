@@ -59,6 +59,17 @@ class Transaction(Protocol):
     def tally(self, kind: type[Any], names: Sequence[str], *conditions: Condition) -> dict[tuple[Any, ...], int]:
         """Count the records that match all conditions, grouped by some of their fields."""
 
+    def first_of_groups(
+        self, kind: type[RecordT], names: Sequence[str], *conditions: Condition, by: str, most: int
+    ) -> list[RecordT]:
+        """Return the first record, sorted by a unique text field, of each group of records with equal fields `names`.
+
+        At most `most` groups for each value of the first of these fields.
+        """
+
+    def now(self, otherwise: datetime) -> datetime:
+        """Return the time of the database server; `otherwise` if the database has no clock of its own."""
+
     def add(self, record: Any) -> None:
         """Insert a record. Raises `Conflict` if its name or ID is taken."""
 
@@ -165,6 +176,10 @@ class Executor(Protocol):
 
 class Executors(Protocol):
     """The executors of all clusters."""
+
+    @property
+    def server_id(self) -> str:
+        """The ID of the server that executes runs with these executors."""
 
     def find(self, cluster: Cluster | None) -> Executor | None:
         """Return a cluster's executor; None if the cluster has none."""

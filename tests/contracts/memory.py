@@ -161,6 +161,25 @@ class MemoryTransaction:
         """The number of records that match all conditions, grouped by the values of the given fields."""
         return dict(Counter(tuple(getattr(item, name) for name in names) for item in self._matching(kind, conditions)))
 
+    def first_of_groups(
+        self, kind: type[RecordT], names: Sequence[str], *conditions: Condition, by: str, most: int
+    ) -> list[RecordT]:
+        """The first record of each group of records with equal values, and at most `most` groups per first value."""
+        firsts: dict[tuple[Any, ...], RecordT] = {}
+        for record in self.find(kind, *conditions, by=by):
+            firsts.setdefault(tuple(getattr(record, name) for name in names), record)
+        seen = Counter[Any]()
+        chosen: list[RecordT] = []
+        for (value, *_), record in firsts.items():
+            seen[value] += 1
+            if seen[value] <= most:
+                chosen.append(record)
+        return chosen
+
+    def now(self, otherwise: datetime) -> datetime:
+        """Memory has no clock."""
+        return otherwise
+
     def add(self, record: Any) -> None:
         """Add a record. Raise `Conflict` if its name or ID is taken."""
         self._check(record, unique=(("id",), *UNIQUE[type(record)]), others=self.tables[type(record)].values())

@@ -165,7 +165,7 @@ def test_a_migration_reads_the_demands_of_existing_plans(empty: sa.Engine, empty
         connection.execute(sa.insert(tables["places"]), _make_row(tables["places"]))
         for run_id, plan in plans.items():
             assert plan.demand is not None
-            amounts = plan.demand.resources._asdict()
+            amounts = {name: getattr(plan.demand.resources, name) for name in ("gpus", "cpu_millicores", "mem_bytes")}
             connection.execute(sa.insert(tables["runs"]), _make_row(tables["runs"]) | {"id": run_id} | amounts)
             row = {"id": run_id, "request": {}, "plan": explanations.to_data(plan)}
             connection.execute(sa.insert(tables["plans"]), row)

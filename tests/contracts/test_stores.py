@@ -373,6 +373,42 @@ def test_records_are_counted_by_the_values_of_some_fields(filled_store: Store) -
         assert tx.tally(RunRecord, ("gpus",), Condition("scope", "=", "project/meadow")) == {}
 
 
+def test_the_first_record_of_each_group_is_found(filled_store: Store) -> None:
+    runs = (
+        ("platform", None, 3),
+        ("platform", None, 1),
+        ("platform", "cluster/main", 2),
+        ("platform", "department/vision", 4),
+        ("project/forest", None, 0),
+    )
+    add_records(
+        filled_store,
+        *(
+            make(RunRecord, f"r{at}", scope=scope, cluster=cluster, queue_key=f"k{key}")
+            for at, (scope, cluster, key) in enumerate(runs)
+        ),
+    )
+    groups = ("scope", "cluster")
+    with filled_store.reading() as tx:
+
+        def find(*conditions: Condition, most: int = 9) -> list[str]:
+            found = tx.first_of_groups(RunRecord, groups, *conditions, by="queue_key", most=most)
+            return sorted(run.id for run in found)
+
+        assert find() == ["r1", "r2", "r3", "r4"]
+        assert find(Condition("queue_key", ">", "k1")) == ["r0", "r2", "r3"]
+        # The limit applies to each scope, and the first groups count.
+        assert find(most=2) == ["r1", "r2", "r4"]
+        assert find(Condition("scope", "=", "project/meadow")) == []
+
+
+def test_the_time_of_the_database_has_a_time_zone(store: Store) -> None:
+    otherwise = datetime(2000, 1, 1, tzinfo=UTC)
+    with store.reading() as tx:
+        now = tx.now(otherwise)
+    assert now == otherwise or abs(datetime.now(UTC) - now) < timedelta(minutes=1)
+
+
 def test_generations_count_the_changes_of_their_part(store: Store) -> None:
     generations = []
     parts: tuple[tuple[ConfigPart, ...], ...] = (("organization",), ("assets",), ("assets", "organization"))

@@ -18,12 +18,14 @@ def read_demand(manifests: Sequence[Manifest], resources: RunResources) -> Deman
     calls: list[dict[str, Any]] = [
         json.loads(manifest["data"]["call.json"]) for manifest in manifests if manifest["kind"] == "ConfigMap"
     ]
+    deadline = manifests[0]["spec"]["template"]["spec"].get("activeDeadlineSeconds")
     return Demand(
         pod_request=read_pod_request(manifests),
         resources=resources,
         secrets=tuple(key for key in keys if key != RUN_TOKEN),
         pull_secrets=tuple(name for name in annotated if name is not None),
         needs_token=RUN_TOKEN in keys,
+        deadline_seconds=None if deadline is None else float(deadline),
         call=FunctionCall(**calls[0] | {"command": tuple(calls[0]["command"])}) if calls else None,
     )
 

@@ -24,6 +24,7 @@ def build_demand(draft: Draft) -> Demand:
         needs_token=draft.calls_back,
         call=draft.call if draft.function.kind == "python" else None,
         network=draft.values.get("network") or "host",
+        deadline_seconds=None if (deadline := draft.values.get("deadline")) is None else float(deadline),
     )
 
 
@@ -61,10 +62,13 @@ def _count_amounts(draft: Draft, gpu_resources: Amounts) -> Amounts:
 
 def _count_resources(draft: Draft) -> RunResources:
     count = draft.values["replicas"]
-    cpu, memory = (draft.values.get(f"resources.{name}.requests") or Quantity(0) for name in ("cpu", "mem"))
+    cpu, memory, disk = (
+        draft.values.get(f"resources.{name}.requests") or Quantity(0) for name in ("cpu", "mem", "disk")
+    )
     # Limited to what a database column can store.
     return RunResources(
         gpus=draft.devices * count,
         cpu_millicores=min(cpu.times(count, step_nanos=MILLICORE).nanos // MILLICORE, MAX_INTEGER),
         mem_bytes=min(memory.times(count, step_nanos=NANOS).nanos // NANOS, MAX_INTEGER),
+        disk_bytes=min(disk.times(count, step_nanos=NANOS).nanos // NANOS, MAX_INTEGER),
     )

@@ -147,6 +147,7 @@ class RunResources(NamedTuple):
     gpus: int = 0
     cpu_millicores: int = 0
     mem_bytes: int = 0
+    disk_bytes: int = 0  # no quota limits disk space, but it counts toward a project's share of a machine
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ class Demand:
     needs_token: bool = False  # whether its pods call the server, so that they need a run token
     call: FunctionCall | None = None  # None for containers with their own program
     network: Network = "host"
+    deadline_seconds: float | None = None  # how long an attempt may run
 
     @property
     def volumes(self) -> tuple[str, ...]:

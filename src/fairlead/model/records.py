@@ -175,9 +175,10 @@ class RunRecord(Record):
     template: str | None = None
     template_id: str | None = None
     uses: list[str] = field(default_factory=list)  # secret/NAME and volume/NAME; a volume in use cannot be deleted
-    gpus: int = 0  # this field and the next two: total resources of its pods, which count toward quotas
+    gpus: int = 0  # this field and the next three: total resources of its pods, for quotas and fair shares
     cpu_millicores: int = 0
     mem_bytes: int = 0
+    disk_bytes: int = 0
     code: str | None = None  # the digest of its code
     cluster: str | None = None  # the cluster that executes it
     server_id: str | None = None  # the server that manages it; for a local cluster, the server on whose machine it runs
@@ -186,7 +187,9 @@ class RunRecord(Record):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     priority: int = 0
-    queue_key: str = ""  # sort key in the queue; lower keys run first
+    queue_key: str = ""  # sort key among the runs of a project; lower keys run first
+    request_key: str = ""  # equal for runs that request the same, so that the queue examines only the first of them
+    reserved_by: str | None = None  # the server whose machine reserves what the run requests until it starts
     attempt: int = 1  # the number of the current attempt
     retry_at: datetime | None = None  # the earliest start of the next attempt
     idle_seconds: int | None = None  # the idle timeout

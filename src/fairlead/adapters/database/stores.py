@@ -1,8 +1,10 @@
 """Stores records in a database: transactions, queries and conflicts."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from datetime import datetime
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -18,6 +20,7 @@ from fairlead.model.columns import Condition, Page, Query
 from fairlead.model.records import ComputeResourceRecord, TemplateRecord
 from fairlead.ports import ConfigPart, Generation, RecordT
 
+MAX_PARAMETERS = 5000  # of one statement
 FEW = 1000  # up to this number, matching rows are sorted in memory
 # PostgreSQL row locks. Any number of transactions can share the row; an exclusive lock excludes all others. SQLite
 # needs none, because it has only one writer.
@@ -147,6 +150,36 @@ class DatabaseTransaction:
         columns = [TABLES[kind].c[name] for name in names]
         statement = sa.select(*columns, sa.func.count()).where(*self._clauses(kind, conditions)).group_by(*columns)
         return {tuple(row[:-1]): row[-1] for row in self._connection.execute(statement)}
+
+    def first_of_groups(
+        self, kind: type[RecordT], names: Sequence[str], *conditions: Condition, by: str, most: int
+    ) -> list[RecordT]:
+        """Return the first record of each group, and at most `most` groups for each value of the first field."""
+        table = TABLES[kind]
+        columns, clauses = [table.c[name] for name in names], self._clauses(kind, conditions)
+        # The grouped columns and `by` are one index, so records that are not the first of their group are not read.
+        grouped = sa.select(*columns, sa.func.min(table.c[by]).label("first")).where(*clauses).group_by(*columns)
+        firsts, counts = list[str](), Counter[Any]()
+        for group, *_, first in sorted(self._connection.execute(grouped), key=lambda row: row.first):
+            counts[group] += 1
+            if counts[group] <= most:
+                firsts.append(first)
+        # Not one statement with a join: without current statistics, PostgreSQL would read all records for each group.
+        return [
+            record
+            for at in range(0, len(firsts), MAX_PARAMETERS)
+            for record in self.find(
+                kind, *conditions, Condition(by, "in", tuple(firsts[at : at + MAX_PARAMETERS])), by=by
+            )
+        ]
+
+    def now(self, otherwise: datetime) -> datetime:
+        """Return PostgreSQL's time. SQLite uses the clock of this machine, which is `otherwise`."""
+        if self._connection.dialect.name == "sqlite":
+            return otherwise
+        # Not now(), which is the start of the transaction: it may have waited for a lock.
+        now: datetime = self._connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        return now
 
     def add(self, record: Any) -> None:
         """Insert a record. Raises `Conflict` if its name or ID is taken."""

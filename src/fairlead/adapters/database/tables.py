@@ -181,6 +181,7 @@ tokens = _record(
 )
 # A partial index: most runs have no schedule.
 _scheduled: Any = dict.fromkeys(("sqlite_where", "postgresql_where"), sa.text("schedule IS NOT NULL"))
+_without_server: Any = dict.fromkeys(("sqlite_where", "postgresql_where"), sa.text("server_id IS NULL"))
 # Columns with a server_default were added by later migrations, which need a value for existing rows.
 runs = _record(
     "runs",
@@ -200,6 +201,7 @@ runs = _record(
     _column("gpus", sa.Integer, server_default="0"),
     _column("cpu_millicores", sa.BigInteger, server_default="0"),
     _column("mem_bytes", sa.BigInteger, server_default="0"),
+    _column("disk_bytes", sa.BigInteger, server_default="0"),
     _column("code", Text, nullable=True, index=True),
     _scope("cluster", nullable=True),
     _column("server_id", Text, nullable=True),
@@ -209,12 +211,21 @@ runs = _record(
     _column("finished_at", UtcDateTime, nullable=True, index=True),
     _column("priority", sa.Integer, server_default="0"),
     _column("queue_key", Text, server_default=""),
+    _column("request_key", Text, server_default=""),
+    _column("reserved_by", Text, nullable=True, index=True),
     _column("attempt", sa.Integer, server_default="1"),
     _column("retry_at", UtcDateTime, nullable=True),
     _column("idle_seconds", sa.Integer, nullable=True),
     _column("last_used_at", UtcDateTime, nullable=True),
     _column("schedule", Text, nullable=True),
     sa.Index("ix_runs_active", "active", "server_id", "queue_key", "id"),  # the queue, in order
+    # The first waiting run of each group of equal requests, without reading the rows of the others.
+    sa.Index(
+        "ix_runs_waiting",
+        *("active", "state", "scope", "cluster", "request_key", "mem_bytes", "priority", "queue_key", "retry_at"),
+        **_without_server,
+    ),
+    sa.Index("ix_runs_retry_at", "active", "retry_at"),
     sa.Index("ix_runs_compute_resource", "compute_resource_id", "active"),
     sa.Index("ix_runs_template", "template_id", "active"),
     sa.Index("ix_runs_scope_active", "scope", "active"),  # quota usage
