@@ -115,6 +115,7 @@ bench: $(VENV)/.project-installed ## Run all benchmarks, some compared with peer
 	@$(BIN)/python -m bench.fitting
 	@$(BIN)/python -m bench.serving
 	@$(BIN)/python -m bench.listing
+	@$(BIN)/python -m bench.long_queue
 	@$(BIN)/python -m bench.peers
 
 .PHONY: bench-fit
@@ -124,6 +125,10 @@ bench-fit: $(VENV)/.project-installed ## Benchmark fit checks on up to 20,000 no
 .PHONY: bench-path
 bench-path: $(VENV)/.project-installed ## Count the modules and calls on the path of one run; ARGS="--list" prints them
 	@$(BIN)/python -m bench.run_path $(ARGS)
+
+.PHONY: bench-queue
+bench-queue: $(VENV)/.project-installed ## Measure a server with 100,000 waiting runs (4 minutes); ARGS="--help" lists the options
+	@$(BIN)/python -m bench.long_queue $(ARGS)
 
 .PHONY: bench-peers
 bench-peers: $(VENV)/.project-installed ## Benchmark peers from PyPI (15 minutes); ARGS="--help" lists the options

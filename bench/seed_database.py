@@ -55,7 +55,7 @@ def fill_with_runs(sizes: Mapping[str, int]) -> None:
         with contextlib.closing(DatabaseStore(url)) as store:
             _prepare(store.engine, runs)
             with store.engine.begin() as connection:
-                connection.execute(sa.insert(runs), [_row(_run(number)) for number in range(COPIED)])
+                connection.execute(sa.insert(runs), [row_of(_run(number)) for number in range(COPIED)])
             for copy in range(1, size // COPIED):
                 with store.engine.begin() as connection:
                     connection.execute(_copy_runs(copy, store.dialect))
@@ -65,7 +65,7 @@ def fill_with_runs(sizes: Mapping[str, int]) -> None:
 def _prepare(engine: sa.Engine, table: sa.Table) -> None:
     with engine.begin() as connection:
         for record in (*_tree(), _grant(), _token()):
-            connection.execute(sa.insert(TABLES[type(record)]), _row(record))
+            connection.execute(sa.insert(TABLES[type(record)]), row_of(record))
         for index in table.indexes:
             index.drop(connection)
 
@@ -80,7 +80,7 @@ def _finish(engine: sa.Engine, table: sa.Table) -> None:
             connection.exec_driver_sql("CHECKPOINT")
 
 
-def _row(record: Any) -> dict[str, Any]:
+def row_of(record: Any) -> dict[str, Any]:
     derived = record.DERIVED
     stored = {item.name: getattr(record, item.name) for item in fields(record) if item.name not in derived}
     return stored | dict(computed_columns(record))
@@ -143,7 +143,7 @@ def _shape(number: int) -> dict[str, Any]:
         "gpu": {"devices": RARE if number == 7 else COMMON if number % 2 else 1, "type": "A100"},
     }
     requirements = {"resources": resources, "node_selector": {"pool": f"pool-{number % 20}"}}
-    return _row(ComputeResourceRecord(**_audit_fields(number), name="", scope="", requirements=requirements))
+    return row_of(ComputeResourceRecord(**_audit_fields(number), name="", scope="", requirements=requirements))
 
 
 def _run(number: int) -> RunRecord:

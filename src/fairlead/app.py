@@ -94,7 +94,8 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     config = ExecutorConfig(store, settings.data / "clusters", now, secrets_of, keep_objects)
     connect = partial(open_executor, config, run_events)
     local_executors = {} if executor is None else {"local": executor}
-    executors = ExecutorRegistry(local_executors, store, keyring, connect if settings.execute else None)
+    connects = connect if settings.execute else None
+    executors = ExecutorRegistry(local_executors, store, keyring, connects, server_id=server_id)
     controller = RunController(
         store,
         keyring,
@@ -103,6 +104,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
         clock=now,
         make_id=make_id,
         run_events=run_events,
+        reserve_after=settings.reserve_after,
         stable_clock=StableClock(now),  # idle workspaces must not be stopped because the clock jumped
     )
     execution = ExecutionOptions(executors, run_events, server_id)

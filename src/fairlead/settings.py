@@ -21,7 +21,7 @@ from pydantic_settings import (
 
 from fairlead.model.names import is_host, is_loopback
 from fairlead.model.parsing import collect_mistakes, short_repr, suggest_names
-from fairlead.model.quantities import Quantity, parse_bytes, parse_count, parse_cpu
+from fairlead.model.quantities import Duration, Quantity, Seconds, parse_bytes, parse_count, parse_cpu
 from fairlead.ports import OWN_USERS
 
 # Environment variables that the CLI, the SDK and runs read.
@@ -31,7 +31,7 @@ OTHER_VARIABLES = (
 )
 SHOWN_VALUES = (  # settings whose invalid values may be shown, because they are not secret
     *("host", "port", "auth", "log_level", "admins", "capacity", "max_processes", "python", "idle_seconds", "execute"),
-    *("readable_paths", "max_connections", "trusted_proxies"),
+    *("readable_paths", "max_connections", "trusted_proxies", "reserve_after"),
     *("keep_runs_days", "keep_logs_days", "keep_objects_minutes"),
 )
 CAPACITY = {"cpu": parse_cpu, "mem": parse_bytes, "disk": parse_bytes, "gpu": parse_count, "runs": parse_count}
@@ -105,6 +105,10 @@ class Settings(BaseSettings):
         (),
         description="files and folders that runs on this machine may read, even inside hidden folders such as the home "
         "folder, separated by commas",
+    )
+    reserve_after: Seconds = Field(
+        Duration(300),
+        description="how long a run waits before this machine reserves what it requests, such as 90, 5m or 1h",
     )
     keep_runs_days: float = Field(90, gt=0, description="days after which a run that has ended is deleted")
     keep_logs_days: float = Field(30, gt=0, description="days after which a run's log and files are deleted")

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from fairlead.adapters.database.tables import servers
-from fairlead.controllers.runs import LEASE
+from fairlead.controllers.run_state import LEASE
 from tests.cluster.clients import Client, until
 from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet

@@ -7,14 +7,16 @@ import pytest
 import structlog
 
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
-from fairlead.controllers import admission, runs
+from fairlead.controllers import admission
+from fairlead.controllers.run_state import LEASE, MESSAGE_INTERVAL
 from fairlead.manifests.attempts import demand_of
 from fairlead.model.nodes import Node
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord
-from fairlead.model.runs import Phase
+from fairlead.model.runs import Observation, Phase
 from fairlead.ports import Transaction
-from fairlead.scheduling.queue_order import PATIENCE_SECONDS
+from fairlead.scheduling.admission import RESERVE_AFTER_SECONDS
+from fairlead.scheduling.fair_shares import URGENT_SECONDS
 from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
@@ -73,34 +75,174 @@ def test_large_run_is_not_overtaken_forever(platform: Platform) -> None:
     large, small = platform.submit(resources={"cpu": 8}), platform.submit(resources={"cpu": 1})
     controller.sync(set())
     assert platform.state(small.id)[0] == "pending"
-    platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
-    late = platform.submit(OTHER, resources={"cpu": 1})
+    platform.world.clock.pass_by(seconds=RESERVE_AFTER_SECONDS)
     controller.sync(set())
+    late = platform.submit(OTHER, resources={"cpu": 1})
+    controller.sync({late.id})
     assert platform.state(late.id) == ("queued", "WaitingForTurn")
+    assert (platform.run(large.id).reserved_by, platform.run(late.id).reserved_by) == ("s1", None)
     for run in (running, small):
         platform.executor.end(run.id)
     controller.sync({running.id, small.id})
-    assert platform.state(large.id)[0] == "pending"
+    assert (platform.state(large.id)[0], platform.run(large.id).reserved_by) == ("pending", None)
+
+
+def test_a_waiting_gpu_run_does_not_delay_runs_that_need_no_gpu(platform: Platform) -> None:
+    platform.submit(resources={"gpu": 2, "cpu": 1})
+    controller = platform.control()
+    controller.sync(set())
+    waiting = platform.submit(resources={"gpu": 1, "cpu": 2})
+    platform.world.clock.pass_by(seconds=2 * RESERVE_AFTER_SECONDS)
+    controller.sync({waiting.id})
+    cpu_runs = [platform.submit(resources={"cpu": 2}) for _ in range(3)]
+    controller.sync({run.id for run in cpu_runs})
+    # 8 cores: 1 is in use, and 2 are reserved.
+    assert [platform.state(run.id) for run in cpu_runs[:2]] == [("pending", "Claimed")] * 2
+    assert platform.state(cpu_runs[2].id) == ("queued", "WaitingForTurn")
+    assert platform.run(waiting.id).message == "waiting for 1 GPU"
+
+
+def test_a_reservation_survives_a_restart_and_ends_with_its_run(platform: Platform) -> None:
+    platform.submit(resources={"cpu": 4})
+    platform.control().sync(set())
+    large = platform.submit(resources={"cpu": 8})
+    platform.world.clock.pass_by(seconds=RESERVE_AFTER_SECONDS)
+    platform.control().sync(set())
+    # Its priority puts this run first, but it must not take what is reserved.
+    late = platform.submit(resources={"cpu": 1}, priority=5)
+    controller = platform.control()
+    controller.sync(set())
+    assert platform.state(late.id) == ("queued", "WaitingForTurn")
+    platform.stop(large.id)
+    controller.sync({large.id})
+    assert platform.state(late.id)[0] == "pending"
+
+
+def test_a_run_has_a_reservation_on_one_machine_only(platform: Platform) -> None:
+    one, two = platform.control("s1"), platform.control("s2", other := MemoryExecutor())
+    running = [platform.submit(resources={"cpu": 4}) for _ in range(4)]
+    one.sync(set())
+    two.sync(set())
+    assert len(other.list_runs()) == 2
+    large = platform.submit(resources={"cpu": 8})
+    platform.world.clock.pass_by(seconds=RESERVE_AFTER_SECONDS)
+    one.sync(set())
+    two.sync(set())
+    assert platform.run(large.id).reserved_by == "s1"
+    # The second machine keeps no resources free for it.
+    other.end(next(run.id for run in running if run.id in other.runs))
+    late = platform.submit(resources={"cpu": 1})
+    two.sync({late.id})
+    assert platform.run(late.id).server_id == "s2"
+    # The first server is gone, so the second machine reserves.
+    platform.world.clock.pass_by(seconds=LEASE.total_seconds() + 1)
+    two.sync(set())
+    assert platform.run(large.id).reserved_by == "s2"
+
+
+def test_a_short_run_may_use_what_is_reserved_until_it_is_needed(platform: Platform) -> None:
+    running = platform.submit(resources={"cpu": 4}, deadline="61m")
+    controller = platform.control()
+    controller.sync(set())
+    platform.executor.runs[running.id].observation = Observation(Phase.RUNNING, started_at=platform.world.clock.now)
+    controller.sync({running.id})
+    large = platform.submit(resources={"cpu": 8})
+    platform.world.clock.pass_by(seconds=RESERVE_AFTER_SECONDS)
+    controller.sync(set())
+    assert platform.run(large.id).reserved_by == "s1"
+    short, long = (platform.submit(resources={"cpu": 1}, deadline=deadline) for deadline in ("55m", "56m"))
+    endless = platform.submit(resources={"cpu": 1})
+    controller.sync({short.id, long.id, endless.id})
+    assert platform.state(short.id)[0] == "pending"
+    assert platform.state(long.id) == platform.state(endless.id) == ("queued", "WaitingForTurn")
+
+
+def test_projects_take_turns(platform: Platform) -> None:
+    first = [platform.submit(HOME, resources={"cpu": 2}) for _ in range(6)]
+    second = [platform.submit(OTHER, resources={"cpu": 2}) for _ in range(6)]
+    platform.control().sync(set())
+    started = [platform.state(run.id)[0] == "pending" for run in (*first, *second)]
+    assert started == [True, True, *[False] * 4, True, True, *[False] * 4]
+
+
+def test_the_share_of_disk_counts(platform: Platform) -> None:
+    platform.submit(HOME, resources={"disk": "60Gi"})
+    controller = platform.control()
+    controller.sync(set())
+    home, other = platform.submit(HOME, resources={"cpu": 6}), platform.submit(OTHER, resources={"cpu": 6})
+    controller.sync(set())
+    assert [platform.state(run.id)[0] for run in (home, other)] == ["queued", "pending"]
+
+
+def test_a_run_that_has_waited_a_day_goes_first(platform: Platform) -> None:
+    running = platform.submit(OTHER, resources={"cpu": 8})
+    controller = platform.control()
+    controller.sync(set())
+    platform.submit(OTHER, resources={"gpu": 2})
+    controller.sync(set())
+    old = platform.submit(OTHER, resources={"cpu": 8})
+    platform.world.clock.pass_by(seconds=URGENT_SECONDS)
+    # Its project holds all GPUs, and this project holds nothing.
+    fresh = platform.submit(HOME, resources={"cpu": 8})
+    platform.executor.end(running.id)
+    controller.sync({running.id})
+    assert [platform.state(run.id)[0] for run in (old, fresh)] == ["pending", "queued"]
+
+
+def test_many_different_requests_of_one_project_hide_no_run(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "MAX_GROUPS", 3)
+    platform.submit(resources={"cpu": 4})
+    controller = platform.control()
+    controller.sync(set())
+    for cpu in (5, 6, 7, 8):
+        platform.submit(resources={"cpu": cpu})
+    small, other = platform.submit(resources={"cpu": 1}), platform.submit(OTHER, resources={"cpu": 1})
+    controller.sync(set())
+    assert [platform.state(run.id)[0] for run in (small, other)] == ["pending", "pending"]
+
+
+def test_one_pass_starts_all_runs_of_a_group_that_fit(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "BATCH", 2)
+    submitted = [platform.submit(resources={"cpu": 1}) for _ in range(9)]
+    platform.control().sync(set())
+    assert [platform.state(run.id)[0] for run in submitted] == ["pending"] * 8 + ["queued"]
 
 
 def test_wait_message_does_not_name_an_invisible_run(platform: Platform) -> None:
-    platform.submit(HOME, resources={"cpu": 8})
+    platform.submit(HOME, resources={"cpu": 4})
     controller = platform.control()
     controller.sync(set())
     secret_function = {**PYTHON, "name": "acquisition-of-acme"}
     platform.submit(HOME, function=secret_function, resources={"cpu": 8})
-    platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
-    other = platform.submit(OTHER, resources={"cpu": 1})
+    platform.world.clock.pass_by(seconds=RESERVE_AFTER_SECONDS)
     controller.sync(set())
+    other = platform.submit(OTHER, resources={"cpu": 1})
+    controller.sync({other.id})
     assert platform.state(other.id) == ("queued", "WaitingForTurn")
     assert "acme" not in platform.run(other.id).message
+
+
+def test_a_message_that_is_no_longer_true_is_replaced(platform: Platform) -> None:
+    running = platform.submit(resources={"gpu": 2, "cpu": 4})
+    controller = platform.control()
+    controller.sync(set())
+    waiting = platform.submit(resources={"gpu": 1, "cpu": 8})
+    controller.sync({waiting.id})
+    assert platform.run(waiting.id).message == "waiting for 1 GPU and 8 CPU cores"
+    platform.executor.end(running.id)
+    first = platform.submit(resources={"cpu": 1}, priority=1)
+    platform.world.clock.pass_by(seconds=MESSAGE_INTERVAL.total_seconds())
+    controller.sync({running.id, first.id})
+    assert platform.run(waiting.id).message == "waiting for 8 CPU cores"
 
 
 def test_run_that_can_never_fit_blocks_no_other_run(platform: Platform) -> None:
     run = platform.submit(resources={"cpu": 8})
     small_executor = MemoryExecutor(Node("box", make_amounts(cpu=4, pods=4)))  # a setting halved the machine
     after = platform.submit(resources={"cpu": 1})
-    platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
+    platform.world.clock.pass_by(seconds=RESERVE_AFTER_SECONDS)
     platform.control(executor=small_executor).sync(set())
     assert platform.state(run.id) == ("queued", "NeverFits")
     assert platform.state(after.id)[0] == "pending"
@@ -117,9 +259,9 @@ def test_run_without_a_cluster_is_queued_with_no_executor(platform: Platform) ->
 def test_runs_on_a_cluster_without_an_executor_do_not_block_others(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "FULL_PASS_LIMIT", 3)
-    for _ in range(4):
-        platform.submit(FAR)
+    monkeypatch.setattr(admission, "MAX_GROUPS", 3)
+    for cpu in range(1, 5):
+        platform.submit(FAR, resources={"cpu": cpu})
     run = platform.submit(HOME)
     platform.control().sync(set())
     assert platform.state(run.id)[0] == "pending"

@@ -224,6 +224,7 @@ def test_running_time_does_not_count_as_waiting_time(platform: Platform) -> None
     advance(platform, controller)
     assert platform.state(small.id)[0] == "pending"
     platform.world.clock.pass_by(seconds=400)
+    advance(platform, controller)
     assert preview()["fit"]["verdict"] == "later"
 
 

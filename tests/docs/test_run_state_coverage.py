@@ -11,7 +11,7 @@ STATES = (ROOT / "docs" / "users" / "run-states.md").read_text("utf-8")
 LOCAL = (ROOT / "docs" / "admins" / "local-execution.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 FILES_WITH_REASONS = (
-    *("lifecycle/lifecycle.py", "scheduling/queue_order.py", "services/runs/runs.py"),
+    *("lifecycle/lifecycle.py", "scheduling/admission.py", "scheduling/queue_order.py", "services/runs/runs.py"),
     *(f"controllers/{name}.py" for name in ("launch_specs", "run_state", "runs")),
     *(f"adapters/local/{name}.py" for name in ("executor", "outcomes", "sampling", "supervisor")),
 )

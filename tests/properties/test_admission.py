@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod, Taint
 from fairlead.scheduling import evaluation
+from fairlead.scheduling.admission import RESERVE_AFTER_SECONDS, AdmissionSession, QueuedRun, fits, with_reservation
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.queue_order import PATIENCE_SECONDS, AdmissionSession, QueuedRun
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods")
 AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6).map(lambda n: n * 10**9))
@@ -68,11 +68,19 @@ def test_never_fits_means_infeasible_on_an_empty_node(queue: list[QueuedRun], no
 
 
 @given(queues(), NODES)
-def test_a_run_that_waited_too_long_is_not_overtaken(queue: list[QueuedRun], node: Node) -> None:
-    blocked = False
-    for queued, decision in zip(queue, map(AdmissionSession(node).decide, queue), strict=True):
-        assert not (blocked and decision.admitted)
-        blocked = blocked or (decision.reason == "Unschedulable" and queued.waited_seconds > PATIENCE_SECONDS)
+def test_no_run_takes_what_is_reserved(queue: list[QueuedRun], node: Node) -> None:
+    session = AdmissionSession(node)
+    for queued in queue:
+        before, reserved = session.node, session.reserved
+        decision = session.decide(queued)
+        if reserved is None:
+            waited = queued.waited_seconds >= RESERVE_AFTER_SECONDS
+            assert session.reserved is (queued if decision.reason == "Unschedulable" and waited else None)
+            assert decision.admitted == fits(queued.pod_request, before)
+        else:
+            assert session.reserved is reserved
+            left = fits(queued.pod_request, with_reservation(before, reserved))
+            assert decision.admitted == (left and fits(queued.pod_request, before))
 
 
 @given(queues(), NODES)

@@ -1,4 +1,6 @@
-"""Properties of the queue order."""
+"""Properties of the queue order within a project."""
+
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -6,44 +8,34 @@ from hypothesis import strategies as st
 from fairlead.model.requests import MAX_PRIORITY
 from fairlead.scheduling.queue_order import queue_key
 
-HOUR = 3_600_000
-NOW = 1_800_000_000_000
+NOW = datetime(2027, 1, 15, tzinfo=UTC)
 PRIORITIES = st.integers(-MAX_PRIORITY, MAX_PRIORITY)
-TAILS = st.text("0123456789abcdef", min_size=20, max_size=20)
+IDS = st.text("0123456789abcdef", min_size=32, max_size=32)
 
 
-def id_at(milliseconds: int, tail: str = "0" * 20) -> str:
-    """The ID of a run that was submitted at the given time."""
-    return f"{milliseconds:012x}{tail}"
-
-
-@given(TAILS)
-def test_the_queue_key_without_priority_is_the_run_id(tail: str) -> None:
-    assert queue_key(id_at(NOW, tail), 0) == id_at(NOW, tail)
-
-
-@given(PRIORITIES, PRIORITIES, TAILS, TAILS)
-def test_a_higher_priority_comes_first(one: int, other: int, first_tail: str, second_tail: str) -> None:
-    keys = queue_key(id_at(NOW, first_tail), one), queue_key(id_at(NOW, second_tail), other)
+@given(PRIORITIES, PRIORITIES, IDS, IDS)
+def test_a_higher_priority_comes_first(one: int, other: int, first_id: str, second_id: str) -> None:
+    keys = queue_key(NOW, first_id, one), queue_key(NOW, second_id, other)
     assume(one != other)
     assert (keys[0] < keys[1]) == (one > other)
 
 
-@given(PRIORITIES, st.integers(1, 10**9), TAILS, TAILS)
-def test_the_older_run_of_equal_priority_comes_first(
-    priority: int, later: int, first_tail: str, second_tail: str
+@given(PRIORITIES, st.integers(1, 10**9), IDS, IDS)
+def test_the_older_run_of_equal_priority_comes_first_whatever_its_id(
+    priority: int, later: int, first_id: str, second_id: str
 ) -> None:
-    assert queue_key(id_at(NOW, first_tail), priority) < queue_key(id_at(NOW + later, second_tail), priority)
+    assert queue_key(NOW, first_id, priority) < queue_key(NOW + timedelta(milliseconds=later), second_id, priority)
 
 
-@given(PRIORITIES, PRIORITIES, TAILS, TAILS)
+@given(PRIORITIES, PRIORITIES, IDS, IDS)
 def test_priority_does_not_overtake_runs_that_are_hours_older(
-    one: int, other: int, first_tail: str, second_tail: str
+    one: int, other: int, first_id: str, second_id: str
 ) -> None:
-    later = NOW + (max(other - one, 0) * HOUR) + 1
-    assert queue_key(id_at(NOW, first_tail), one) < queue_key(id_at(later, second_tail), other)
+    later = NOW + timedelta(hours=max(other - one, 0), milliseconds=1)
+    assert queue_key(NOW, first_id, one) < queue_key(later, second_id, other)
 
 
 @given(st.integers(0, 10**6), PRIORITIES)
-def test_very_old_ids_give_valid_queue_keys(milliseconds: int, priority: int) -> None:
-    assert len(queue_key(id_at(milliseconds), priority)) == 32
+def test_very_old_times_give_valid_queue_keys(milliseconds: int, priority: int) -> None:
+    submitted_at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
+    assert len(queue_key(submitted_at, "0" * 32, priority)) == 44

@@ -51,7 +51,7 @@ class Platform:
         return RunController(
             self.world.store,
             self.world.keyring,
-            ExecutorRegistry({"local": executor or self.executor}),
+            ExecutorRegistry({"local": executor or self.executor}, server_id=server),
             identity=ServerIdentity(server, f"host-{server}", f"http://{server}"),
             clock=self.world.clock,
             make_id=registry.make_id,
@@ -94,7 +94,7 @@ def initialize_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platfo
     executor, notified = MemoryExecutor(), list[str]()
     run_events = RunEvents()
     run_events.subscribe(notified.append, RunEvent.CHANGED)
-    execution = registry.ExecutionOptions(ExecutorRegistry({"local": executor}), run_events, SERVER)
+    execution = registry.ExecutionOptions(ExecutorRegistry({"local": executor}, server_id=SERVER), run_events, SERVER)
     world = initialize_world(store, monkeypatch, execution=execution, tree=TREE)
     executor.clock = world.clock
     return Platform(world, executor, notified)

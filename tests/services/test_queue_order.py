@@ -140,7 +140,7 @@ def test_suggestion_for_a_waiting_run_assumes_the_last_position(platform: Platfo
     platform.world.put_policy(quota={"cpu": 5})
     first = wait(platform, resources={"cpu": 3})
     assert ("lower", "request 2 CPU cores instead of 3") in summarize(why(platform, first).fit.suggestions)
-    wait(platform, OTHER, resources={"cpu": 4})
+    wait(platform, resources={"cpu": 4})
     # A replacement would wait behind the run that is next in the queue.
     assert [kind for kind, _ in summarize(why(platform, first).fit.suggestions)] == ["wait"]
 

@@ -9,7 +9,7 @@ from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model import explanations
 from fairlead.model.plans import Suggestion
 from fairlead.ports import Store
-from fairlead.scheduling.queue_order import PATIENCE_SECONDS, WAITING_FOR_TURN
+from fairlead.scheduling.admission import RESERVE_AFTER_SECONDS
 from tests.making import PYTHON
 from tests.services.executing import HOME, OTHER, Platform, initialize_platform
 
@@ -147,12 +147,18 @@ def test_change_without_effect_or_of_a_missing_field_is_rejected(
 
 
 def test_run_that_must_wait_for_its_turn_does_not_fit_now(platform: Platform) -> None:
+    controller = platform.control()
     wait(platform, resources={"cpu": 8})
-    platform.control().sync(set())
+    controller.sync(set())
     assert platform.world.preview(HOME, function=PYTHON, resources={"cpu": 1})["fit"]["verdict"] == "now"
-    platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
+    platform.world.clock.pass_by(seconds=RESERVE_AFTER_SECONDS)
+    controller.sync(set())
     fit = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 1})["fit"]
-    assert (fit["verdict"], fit["reasons"], fit["suggestions"]) == ("later", [WAITING_FOR_TURN], [])
+    assert (fit["verdict"], fit["suggestions"]) == ("later", [])
+    (reason,) = fit["reasons"]
+    assert reason.startswith("it would fit, but what it needs (1 CPU core) is reserved for train-")
+    # Other amounts can be used.
+    assert platform.world.preview(HOME, function=PYTHON, resources={"cpu": 0})["fit"]["verdict"] == "now"
 
 
 def test_plan_token_stays_valid_when_nodes_change_if_never_fits_is_a_warning(platform: Platform) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,16 @@ NOT_MODIFIED = 304
 class Site:
     """A server with its own empty platform, on a local port."""
 
-    def __init__(self, machine: Machine, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        variables: Mapping[str, str] | None = None,
+        *,
+        options: Sequence[str] = (),
+        program: Sequence[str] | None = None,
+    ) -> None:
         self._machine = machine
-        self._running: RunningServer = machine.up(variables=variables)
+        self._running: RunningServer = machine.up(*options, variables=variables, program=program)
         self._client = self._running.client()
 
     @property

@@ -1,87 +1,282 @@
-"""Admits queued runs if quotas allow it: starts them on local nodes or hands them to clusters."""
+"""Admits queued runs in fair order: starts them on this machine or hands them to clusters.
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+Waiting runs that request the same are one group. A pass reads the first run of each group and no other, unless that
+one is admitted, so its cost depends on the number of different requests and not on the length of the queue.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
+from typing import Any
 
-from fairlead.controllers.run_state import RunStateWriter
+from fairlead.controllers.run_state import LEASE, OrganizationCache, RunStateWriter
 from fairlead.controllers.work_queue import log_failures
-from fairlead.lifecycle.attempts import execution_of
 from fairlead.manifests.attempts import demand_of, name_of
 from fairlead.model.columns import Condition
-from fairlead.model.nodes import PodRequest
-from fairlead.model.records import PlanRecord, RunRecord
+from fairlead.model.nodes import Amounts, Node
+from fairlead.model.plans import Demand, RunResources
+from fairlead.model.records import PlanRecord, RunRecord, ServerRecord
 from fairlead.ports import Executor, Executors, Store, Transaction
 from fairlead.scheduling import quotas
-from fairlead.scheduling.queue_order import (
-    ADMITTED,
-    COUNTED_BY,
-    QUOTA,
-    WAITING,
-    AdmissionSession,
-    Queue,
-    QueuedRun,
-    QuotaLimits,
+from fairlead.scheduling.admission import RESERVE_AFTER_SECONDS, AdmissionDecision, AdmissionSession, QueuedRun
+from fairlead.scheduling.fair_shares import (
+    RUN_COLUMNS,
+    FairQueue,
+    QueueEntry,
+    capacity_for_shares,
+    free_for_shares,
+    held_amounts,
 )
+from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY, GROUPED_BY, QUOTA, WAITING, Queue
 from fairlead.scheduling.quotas import QuotaShortage
 
-HELD_PER_QUOTA = 50  # waiting runs read per quota, oldest first; if some are admitted, another pass follows
+MAX_GROUPS = 50  # groups read per project; if there are more, those that request more than is free are left out
+BATCH = 50  # runs of one group that are read at once
+MAX_HANDED_OVER = 1000  # runs that one pass hands over to each cluster; the next pass continues
+MAX_SAVED = 20  # reasons that one pass saves
+MAX_DEMANDS = 5000  # cached; beyond this, the cache is emptied
 
 Start = Callable[[RunRecord, Executor], None]  # starts a run that was just claimed
 AddToQueue = Callable[[Executor, str], None]  # adds a run to a cluster's work queue
+LoadDemand = Callable[[Transaction, RunRecord], Demand | None]  # None if the plan cannot be read
 
 
-@dataclass
+@dataclass(frozen=True)
+class PassInput:
+    """The input of a pass besides the waiting runs."""
+
+    organization: OrganizationCache
+    executors: Mapping[str, Executor]  # by the scope of their cluster
+    server_id: str
+    now: datetime
+    reserve_after: float = RESERVE_AFTER_SECONDS
+
+
+@dataclass(frozen=True)
+class AdmissionOutcome:
+    """The result for a run: it is admitted, lacks a quota, or waits for the reason in `decision`.
+
+    Without any of these, its plan cannot be read.
+    """
+
+    run: RunRecord
+    executor: Executor
+    decision: AdmissionDecision | None = None
+    lacking: Sequence[QuotaShortage] = ()
+    is_handed_over: bool = False  # to a cluster, whose scheduler finds a node
+    reserved_by: str | None = None
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the run may start."""
+        return self.is_handed_over or (self.decision is not None and self.decision.admitted)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether the run's plan cannot be read, which says nothing about the other runs of its group."""
+        return self.decision is None and not self.lacking and not self.is_handed_over
+
+
 class AdmissionPass:
-    """The waiting runs that one pass considers, oldest first, and the quota usage."""
+    """One pass over the waiting runs, in a read transaction."""
 
-    waiting: Sequence[RunRecord]
-    quota_limits: QuotaLimits
-    queue: Queue
-    last_read: dict[str, str] = field(default_factory=dict)  # by scope: key of the last run read, if there are more
-    _admitted: set[str] = field(default_factory=set)  # quota scopes in which a run that waited for a quota was admitted
-    _blocked: set[str] = field(default_factory=set)  # quota scopes in which an allowed run found no node
+    def __init__(self, tx: Transaction, given: PassInput, load_demand: LoadDemand) -> None:
+        self._tx, self._given, self._load_demand = tx, given, load_demand
+        self._conditions = (
+            *WAITING,
+            Condition("retry_at", "until", given.now),
+            Condition("cluster", "in", tuple(given.executors)),
+        )
+        limits = self._quota_limits = given.organization.quota_limits
+        self._quota_usage = (
+            tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *limits.within(*limits.limits)) if limits.limits else {}
+        )
+        self._quotas = Queue(limits.allowances(self._quota_usage))
+        # Several local clusters can share this machine. With one session per executor, its capacity is counted once.
+        self._sessions: dict[Executor, AdmissionSession] = {}
+        self._waiting: dict[str, RunRecord] = {}  # runs that were read, by ID
+        self._following: dict[tuple[Any, ...], deque[RunRecord]] = {}  # by group: runs read but not yet in the queue
+        self._outcomes: dict[str, AdmissionOutcome] = {}  # by run
+        self._group_outcomes: dict[tuple[Any, ...], AdmissionOutcome] = {}  # of the last run that was considered
+        self._is_live: dict[str, bool] = {}  # by server: whether its reservations count
 
-    def has_quota(self, run: RunRecord) -> bool:
-        """Whether any quota applies to a run."""
-        return bool(self._path(run))
+    def decide(self) -> list[AdmissionOutcome]:
+        """Consider the waiting runs in fair order. Returns the outcomes in this order."""
+        reserved = self._load_reserved()
+        for executor in dict.fromkeys(self._given.executors.values()):
+            if not executor.has_scheduler:
+                self._sessions[executor] = self._open_session(executor, reserved)
+        heads = self._load_heads()
+        self._waiting = {run.id: run for run in (*heads, *reserved)}
+        queue = FairQueue(self._capacity_of)
+        self._count_held(queue)
+        # Reserved amounts are free for one run only, so its turn comes first.
+        for run in reserved:
+            self._consider(run, queue)
+        for run in heads:
+            queue.add(self._entry_of(run))
+        handed_over = Counter[Executor]()
+        while (entry := queue.next()) is not None:
+            run = self._waiting[entry.run_id]
+            executor = self._given.executors[run.cluster or ""]
+            # A cluster that takes runs slowly must not delay the runs of others.
+            if run.id not in self._outcomes and handed_over[executor] < MAX_HANDED_OVER:
+                handed_over[executor] += self._consider(run, queue).is_handed_over
+        return list(self._outcomes.values())
 
-    def find_shortages(self, run: RunRecord) -> list[QuotaShortage]:
-        """Return the shortages in a run's quotas; empty if the run may be admitted."""
-        path = self._path(run)
-        return self.queue.find_shortages(quotas.amounts_of(run), path) if path else []
+    def explain(self, runs: Iterable[RunRecord]) -> list[AdmissionOutcome]:
+        """The outcomes of waiting runs that were not considered: those of the last considered run of their groups."""
+        explained = []
+        for run in runs:
+            outcome = self._group_outcomes.get(_group_of(run))
+            if outcome is not None and not outcome.admitted and run.id not in self._outcomes:
+                explained.append(replace(outcome, run=run, reserved_by=run.reserved_by))
+        return explained
 
-    def has_unread_before(self, run: RunRecord) -> bool:
-        """Whether older runs that this pass did not read might be admitted first. The next pass considers them."""
-        # If no run waiting for a quota was admitted, the older runs that were not read would not be admitted either.
-        if not self._admitted:
-            return False
-        scopes = self._admitted.intersection(self._path(run))
-        return any(run.queue_key > self.last_read.get(scope, run.queue_key) for scope in scopes)
+    def read_waiting(self, ids: Collection[str]) -> list[RunRecord]:
+        """Those of the given runs that wait and may be admitted now."""
+        return self._tx.find(RunRecord, *self._conditions, Condition("id", "in", tuple(ids))) if ids else []
 
-    def hold(self, run: RunRecord, lacking: Sequence[QuotaShortage]) -> None:
-        """Keep a run waiting for its quotas, and keep later runs behind it."""
-        self.queue.reserve_for_waiting(quotas.amounts_of(run), self._path(run), lacking)
+    def read_members(self) -> list[RunRecord]:
+        """The first runs of each group that waits. Runs further behind get their reason when they come closer."""
+        waiting = [outcome.run for outcome in self._group_outcomes.values() if not outcome.admitted]
+        return [member for run in waiting for member in self._load_members(run)]
 
-    def count_admitted(self, run: RunRecord) -> None:
-        """Count an admitted run against its quotas."""
-        self.queue.add_usage(quotas.amounts_of(run), self._path(run))
-        if run.reason == QUOTA:
-            self._admitted.update(self._path(run))
+    def _open_session(self, executor: Executor, reserved: Sequence[RunRecord]) -> AdmissionSession:
+        given = self._given
+        (node,) = executor.nodes()  # a local executor has one node: its machine
+        on_machine = (run for run in reserved if given.executors[run.cluster or ""] is executor)
+        return AdmissionSession(
+            node,
+            next(filter(None, map(self._queued, on_machine)), None),
+            reserve_after=given.reserve_after,
+            load_releases=lambda: load_releases(self._tx, given.server_id, given.now, node, self._load_demand),
+        )
 
-    def count_unplaced(self, run: RunRecord) -> bool:
-        """Record a run that is within its quotas but fits on no node. Returns whether its new reason must be saved.
+    def _load_reserved(self) -> list[RunRecord]:
+        own = Condition("reserved_by", "=", self._given.server_id)
+        return self._tx.find(RunRecord, *self._conditions, own, by="queue_key")
 
-        Runs behind it keep the quota as their reason. Otherwise, all of their records would be rewritten twice
-        whenever a run ends.
-        """
-        path = self._path(run)
-        is_behind = run.reason == QUOTA and not self._blocked.isdisjoint(path)
-        self._blocked.update(path)
-        return not is_behind
+    def _load_heads(self) -> list[RunRecord]:
+        """The first waiting run of each group."""
+        read = self._tx.first_of_groups
+        heads = read(RunRecord, GROUPED_BY, *self._conditions, by="queue_key", most=MAX_GROUPS)
+        counts = Counter(run.scope for run in heads)
+        # Projects with many different requests: those that fit must not wait behind those that do not.
+        if crowded := tuple(scope for scope, count in counts.items() if count >= MAX_GROUPS):
+            fitting = (Condition(column, "<=", free) for column, free in self._largest_free().items())
+            conditions = (*self._conditions, Condition("scope", "in", crowded), *fitting)
+            heads += read(RunRecord, GROUPED_BY, *conditions, by="queue_key", most=MAX_GROUPS)
+        return heads
 
-    def _path(self, run: RunRecord) -> tuple[str, ...]:
-        return self.quota_limits.limiting_scopes(run.scope)
+    def _largest_free(self) -> dict[str, int]:
+        """For each column of a run's resources, the largest free amount on any machine of this server."""
+        nodes = [session.node for session in self._sessions.values()]
+        return {
+            column: max((free_for_shares(node)[name] // unit for node in nodes), default=0)
+            for column, (name, unit) in RUN_COLUMNS.items()
+        }
+
+    def _count_held(self, queue: FairQueue) -> None:
+        """Count what running runs hold: on this machine for its projects, of their quotas for projects of clusters."""
+        own = Condition("server_id", "=", self._given.server_id)
+        on_machine = self._tx.tally(RunRecord, COUNTED_BY, Condition("active", "=", True), own)
+        for tallies, is_machine in ((on_machine, True), (self._quota_usage, False)):
+            for (scope, *resources), count in tallies.items():
+                if (self._session_of(scope) is not None) == is_machine:
+                    queue.count_admitted(scope, held_amounts(RunResources(*resources), count))
+
+    @cached_property
+    def _clusters(self) -> dict[str, str]:
+        """The cluster of each project with waiting runs."""
+        return {run.scope: run.cluster or "" for run in self._waiting.values()}
+
+    def _session_of(self, scope: str) -> AdmissionSession | None:
+        executor = self._given.executors.get(self._clusters.get(scope, ""))
+        return None if executor is None else self._sessions.get(executor)
+
+    def _capacity_of(self, scope: str) -> Amounts:
+        """The capacity that counts for a project's share: this machine, or the limits of its quotas on a cluster."""
+        session = self._session_of(scope)
+        return self._quota_limits.capacity_for_shares(scope) if session is None else capacity_for_shares(session.node)
+
+    def _entry_of(self, run: RunRecord) -> QueueEntry:
+        return QueueEntry(run.queue_key, run.scope, run.id, _waited_seconds(run, self._given.now))
+
+    def _consider(self, run: RunRecord, queue: FairQueue) -> AdmissionOutcome:
+        """Decide about a run. If it leaves its group, the next run of the group joins the queue."""
+        outcome = self._outcomes[run.id] = self._group_outcomes[_group_of(run)] = self._decide(run)
+        if outcome.admitted:
+            queue.count_admitted(run.scope, held_amounts(resources_of(run)))
+        if outcome.admitted or outcome.is_unreadable:
+            self._add_next(run, queue)
+        return outcome
+
+    def _add_next(self, run: RunRecord, queue: FairQueue) -> None:
+        group = _group_of(run)
+        if not self._following.get(group):
+            self._following[group] = deque(self._load_members(run, after=run.queue_key))
+        if self._following[group]:
+            following = self._following[group].popleft()
+            self._waiting[following.id] = following
+            queue.add(self._entry_of(following))
+
+    def _load_members(self, run: RunRecord, after: str = "") -> list[RunRecord]:
+        """The first runs of a run's group whose queue key is greater than `after`."""
+        group = [Condition(name, "=", value) for name, value in zip(GROUPED_BY, _group_of(run), strict=True)]
+        later = Condition("queue_key", ">", after)
+        return self._tx.find(RunRecord, *self._conditions, *group, later, by="queue_key", limit=BATCH)
+
+    def _decide(self, run: RunRecord) -> AdmissionOutcome:
+        executor, path = self._given.executors[run.cluster or ""], self._quota_limits.limiting_scopes(run.scope)
+        amounts = quotas.amounts_of(run)
+        lacking = self._quotas.find_shortages(amounts, path)
+        session, queued = self._sessions.get(executor), None
+        if session is not None and (queued := self._queued(run)) is None:
+            return AdmissionOutcome(run, executor)
+        if lacking:
+            if session is not None and queued is not None:
+                if session.reserved is not None and session.reserved.run_id == run.id:
+                    session.reserved = None  # otherwise the machine would be idle until the quota is free
+                # A run that would not fit even on the empty machine must not reserve a quota that others could use.
+                if not session.could_take(queued):
+                    decision = session.decide(queued, may_reserve=False)
+                    return AdmissionOutcome(run, executor, decision, lacking, reserved_by=self._reserved_elsewhere(run))
+            self._quotas.reserve_for_waiting(amounts, path, lacking)
+            return AdmissionOutcome(run, executor, lacking=lacking, reserved_by=self._reserved_elsewhere(run))
+        if session is None or queued is None:
+            self._quotas.add_usage(amounts, path)
+            return AdmissionOutcome(run, executor, is_handed_over=True)
+        decision = session.decide(queued, may_reserve=self._may_reserve(run))
+        if decision.admitted:
+            self._quotas.add_usage(amounts, path)
+        is_reserved = session.reserved is not None and session.reserved.run_id == run.id
+        reserved_by = self._given.server_id if is_reserved else self._reserved_elsewhere(run)
+        return AdmissionOutcome(run, executor, decision, reserved_by=reserved_by)
+
+    def _reserved_elsewhere(self, run: RunRecord) -> str | None:
+        """The other server that reserves what a run requests. Only that server can release it."""
+        return None if run.reserved_by == self._given.server_id else run.reserved_by
+
+    def _queued(self, run: RunRecord) -> QueuedRun | None:
+        """The run as the session sees it; None if its plan cannot be read."""
+        demand = self._load_demand(self._tx, run)
+        if demand is None:
+            return None
+        waited = _waited_seconds(run, self._given.now)
+        return QueuedRun(run.id, name_of(run), demand.pod_request, waited, run.scope, demand.deadline_seconds)
+
+    def _may_reserve(self, run: RunRecord) -> bool:
+        """Whether this machine may reserve what a run requests: no other live server does."""
+        other = run.reserved_by
+        if other is None or other == self._given.server_id:
+            return True
+        if other not in self._is_live:
+            server = self._tx.get(ServerRecord, id=other)
+            self._is_live[other] = server is not None and server.seen_at >= self._given.now - LEASE
+        return not self._is_live[other]
 
 
 class Admissions:
@@ -94,16 +289,19 @@ class Admissions:
         executors: Executors,
         start: Start,
         add_to_queue: AddToQueue,
+        *,
+        reserve_after: float = RESERVE_AFTER_SECONDS,
     ) -> None:
         self.store, self.state_writer, self.executors = store, state_writer, executors
-        self._start, self._add_to_queue = start, add_to_queue
-        # Keyed by attempt, because the next attempt may request more memory.
-        self._pod_requests: dict[str, PodRequest] = {}
+        self._start, self._add_to_queue, self._reserve_after = start, add_to_queue, reserve_after
+        # One entry per request and memory, because the next attempt may request more memory.
+        self._demands: dict[tuple[str, int], Demand] = {}
 
-    def admit(self, now: datetime, limit: int, freed_scopes: Collection[str] | None = None) -> None:
-        """Admit up to `limit` queued runs in queue order.
+    def admit(self, now: datetime, changed: Collection[str] = (), *, update_reasons: bool = True) -> set[str]:
+        """Admit waiting runs, and save the reasons of those in `changed`; with `update_reasons`, of all groups.
 
-        Runs waiting for a quota are considered only if they share one with `freed_scopes`, or always if that is None.
+        Returns the runs whose reasons the next pass must save: each takes a transaction, and new runs must not wait for
+        thousands of them.
         """
         with self.store.reading() as tx:
             organization = self.state_writer.load_organization(tx)
@@ -112,121 +310,79 @@ class Admissions:
                 for scope, cluster in organization.clusters.items()
                 if (executor := self.executors.find(cluster)) is not None
             }
-            admission_pass = _load_admission_pass(
-                tx, organization.quota_limits, executors, now=now, limit=limit, freed_scopes=freed_scopes
-            )
-            local = [run for run in admission_pass.waiting if not executors[run.cluster or ""].has_scheduler]
-            # A retried run has been waiting since its retry: the time that earlier attempts ran is not waiting time.
-            queued = {
-                run.id: QueuedRun(
-                    run.id,
-                    name_of(run),
-                    pod_request,
-                    (now - (run.retry_at or run.created_at)).total_seconds(),
-                    run.scope,
-                )
-                for run, pod_request in self._load_pod_requests(tx, local)
-            }
-        local_ids = {run.id for run in local}
-        # Cluster runs without a quota come first: work queues start them while the local runs start one by one.
-        for run in admission_pass.waiting:
-            if run.id not in local_ids and not admission_pass.has_quota(run):
-                self._add_to_queue(executors[run.cluster or ""], run.id)
-        # Several local clusters can share this machine. With one session per executor, its capacity is counted once.
-        sessions = {
-            executor: AdmissionSession(*executor.nodes())  # a local executor has one node: its machine
-            for executor in set(executors.values())
-            if not executor.has_scheduler
-        }
-        for run in admission_pass.waiting:
-            executor = executors[run.cluster or ""]
-            if run.id in queued:
-                claimed = self._claim_local(run, admission_pass, queued[run.id], sessions[executor])
+            given = PassInput(organization, executors, self.state_writer.server_id, now, self._reserve_after)
+            admission_pass = AdmissionPass(tx, given, self._load_demand)
+            outcomes = admission_pass.decide()
+            explained = admission_pass.explain(admission_pass.read_waiting(changed))
+            if update_reasons:
+                explained += admission_pass.explain(admission_pass.read_members())
+        # Cluster runs come first: work queues start them while the local runs start one by one.
+        for outcome in outcomes:
+            if outcome.is_handed_over:
+                self._add_to_queue(outcome.executor, outcome.run.id)
+        for outcome in outcomes:
+            if outcome.admitted and not outcome.is_handed_over:
+                claimed = self.state_writer.claim(outcome.run)
                 if claimed is not None:
-                    self._start(claimed, executor)
-            elif run.id not in local_ids and admission_pass.has_quota(run):
-                self._admit_to_cluster(run, admission_pass, executor)
+                    self._start(claimed, outcome.executor)
+        saved, unsaved = 0, set[str]()
+        for outcome in {outcome.run.id: outcome for outcome in (*outcomes, *explained)}.values():
+            # The next pass depends on the reservation, so it is always saved.
+            if saved >= MAX_SAVED and outcome.reserved_by == outcome.run.reserved_by:
+                unsaved.add(outcome.run.id)
+            elif not outcome.admitted:
+                saved += self._save_reason(outcome)
+        return unsaved
 
-    def _claim_local(
-        self, run: RunRecord, admission_pass: AdmissionPass, queued: QueuedRun, session: AdmissionSession
-    ) -> RunRecord | None:
-        """Claim a run if its quotas and the machine's free capacity allow it. Otherwise, save why it waits."""
-        lacking = admission_pass.find_shortages(run)
-        # A run that would not fit even on the empty machine must not reserve a quota that other runs could use.
-        if lacking and session.could_take(queued):
-            admission_pass.hold(run, lacking)
-            self.state_writer.save_quota_wait(run, lacking)
-        elif lacking:
-            if run.reason != QUOTA:  # otherwise it fits on another server's machine and waits for its quota there
-                self.state_writer.save_wait_reason(run, session.decide(queued))
-        elif not admission_pass.has_unread_before(run):
-            decision = session.decide(queued)
-            if not decision.admitted:
-                if admission_pass.count_unplaced(run):
-                    self.state_writer.save_wait_reason(run, decision)
-            elif (claimed := self.state_writer.claim(run)) is not None:
-                admission_pass.count_admitted(run)
-                return claimed
-        return None
+    def _save_reason(self, outcome: AdmissionOutcome) -> bool:
+        """Save why a run waits. Returns whether that has changed."""
+        run, decision, lacking = outcome.run, outcome.decision, outcome.lacking
+        if decision is None and lacking:
+            return self.state_writer.save_quota_wait(run, lacking, outcome.reserved_by)
+        # Without a quota, a run that fits no machine says so. With one, it may fit another server's machine.
+        if decision is not None and not (lacking and run.reason == QUOTA):
+            return self.state_writer.save_wait_reason(run, decision, outcome.reserved_by)
+        return False
 
-    def _admit_to_cluster(self, run: RunRecord, admission_pass: AdmissionPass, executor: Executor) -> None:
-        """Hand a run to its cluster if its quotas allow it. The cluster's scheduler finds a node."""
-        if lacking := admission_pass.find_shortages(run):
-            admission_pass.hold(run, lacking)
-            self.state_writer.save_quota_wait(run, lacking)
-        elif not admission_pass.has_unread_before(run):
-            # The work queue claims the run later. Until then, the rest of this pass must not use the same quota.
-            admission_pass.count_admitted(run)
-            self._add_to_queue(executor, run.id)
-
-    def _load_pod_requests(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, PodRequest]]:
-        """Yield runs with their pod requests, which are loaded once per attempt."""
-        # Only entries for runs that are still waiting are copied, so the cache does not keep growing.
-        cached, self._pod_requests = self._pod_requests, {}
-        for run in runs:
-            execution = execution_of(run.id, run.attempt)
-            if execution in cached:
-                self._pod_requests[execution] = cached[execution]
-            elif (plan := tx.get(PlanRecord, id=run.id)) is not None:
-                # An invalid plan must not block the other runs. Loading it is not part of the
-                # step: if the database is down, the pass fails once instead of logging a failure for each run.
-                with log_failures(f"reading the pod request of run {run.id}"):
-                    self._pod_requests[execution] = demand_of(run, plan).pod_request
-            if execution in self._pod_requests:
-                yield run, self._pod_requests[execution]
+    def _load_demand(self, tx: Transaction, run: RunRecord) -> Demand | None:
+        """The demand of a run, loaded once for all runs with the same request; None if its plan cannot be read."""
+        if len(self._demands) > MAX_DEMANDS:
+            self._demands = {}
+        key = run.request_key or run.id, run.mem_bytes
+        if key not in self._demands and (plan := tx.get(PlanRecord, id=run.id)) is not None:
+            # An invalid plan must not block the other runs. Loading it is not part of the step: if the database is
+            # down, the pass fails once instead of logging a failure for each run.
+            with log_failures(f"reading the demand of run {run.id}"):
+                self._demands[key] = demand_of(run, plan)
+        return self._demands.get(key)
 
 
-def _load_admission_pass(
-    tx: Transaction,
-    quota_limits: QuotaLimits,
-    clusters: Collection[str],
-    *,
-    now: datetime,
-    limit: int,
-    freed_scopes: Collection[str] | None,
-) -> AdmissionPass:
-    """Read up to `limit` waiting runs of the given clusters, oldest first, except those whose retry is not due yet.
+def resources_of(run: RunRecord) -> RunResources:
+    """The resources of a run's current attempt, as stored in its record."""
+    return RunResources(*(getattr(run, name) for name in RunResources._fields))
 
-    Runs waiting for a quota are read separately, so that they cannot crowd out the others: only those that share a
-    quota with `freed_scopes`, or all of them if that is None.
-    """
-    conditions = (*WAITING, Condition("retry_at", "until", now), Condition("cluster", "in", tuple(clusters)))
-    if not quota_limits.limits:
-        return AdmissionPass(tx.find(RunRecord, *conditions, by="queue_key", limit=limit), quota_limits, Queue({}))
-    held = (*conditions, Condition("reason", "=", QUOTA))
-    waiting = tx.find(RunRecord, *conditions, Condition("reason", "!=", QUOTA), by="queue_key", limit=limit)
-    held_scopes = set() if freed_scopes is not None else {scope for (scope,) in tx.tally(RunRecord, ("scope",), *held)}
-    scopes = {run.scope for run in waiting}.union(freed_scopes or (), held_scopes)
-    runs, last_read = {run.id: run for run in waiting}, dict[str, str]()
-    for limiting in sorted({limiting for scope in scopes for limiting in quota_limits.limiting_scopes(scope)}):
-        oldest = tx.find(RunRecord, *held, *quota_limits.within(limiting), by="queue_key", limit=HELD_PER_QUOTA)
-        runs |= {run.id: run for run in oldest}
-        if len(oldest) == HELD_PER_QUOTA:
-            last_read[limiting] = oldest[-1].queue_key
-    # Runs whose quota was removed after they began waiting for it.
-    if without_quota := tuple(scope for scope in held_scopes if not quota_limits.limiting_scopes(scope)):
-        released = tx.find(RunRecord, *held, Condition("scope", "in", without_quota), by="queue_key", limit=limit)
-        runs |= {run.id: run for run in released}
-    tallies = tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *quota_limits.within(*quota_limits.limits))
-    queue = Queue(quota_limits.allowances(tallies))
-    return AdmissionPass(sorted(runs.values(), key=lambda run: run.queue_key), quota_limits, queue, last_read)
+
+def load_releases(
+    tx: Transaction, server_id: str, now: datetime, node: Node, load_demand: LoadDemand
+) -> dict[str, float]:
+    """The running runs of a machine that have a deadline, with the seconds until then."""
+    running = tuple({pod.run_id for pod in node.pods if pod.run_id})
+    own = (Condition("active", "=", True), Condition("server_id", "=", server_id), Condition("id", "in", running))
+    releases: dict[str, float] = {}
+    for run in tx.find(RunRecord, *own) if running else ():
+        demand = load_demand(tx, run)
+        if demand is not None and demand.deadline_seconds is not None:
+            # A run that has not started yet has all of its time left.
+            used = 0.0 if run.started_at is None else (now - run.started_at).total_seconds()
+            releases[run.id] = max(demand.deadline_seconds - used, 0.0)
+    return releases
+
+
+def _group_of(run: RunRecord) -> tuple[Any, ...]:
+    """The values that all runs of a group have in common."""
+    return tuple(getattr(run, name) for name in GROUPED_BY)
+
+
+def _waited_seconds(run: RunRecord, now: datetime) -> float:
+    """How long a run has been waiting. A retried run has been waiting since its retry: earlier attempts ran."""
+    return (now - (run.retry_at or run.created_at)).total_seconds()

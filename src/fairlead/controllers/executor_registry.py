@@ -47,7 +47,10 @@ class ExecutorRegistry:
         store: Store | None = None,
         keyring: Keyring | None = None,
         connect: Connect | None = None,
+        *,
+        server_id: str = "",
     ) -> None:
+        self.server_id = server_id
         self._built_in, self._store, self._keyring, self._connect = built_in, store, keyring, connect
         self._lock = threading.Lock()  # the controller, retention and requests call `refresh` from different threads
         self._generation: Generation | None = None

@@ -26,10 +26,14 @@ from fairlead.model.scopes import Cluster, ScopeTree
 from fairlead.ports import Clock, MakeId, Store, Transaction
 from fairlead.run_events import RunEvent, RunEvents
 from fairlead.scheduling import quotas
-from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY, QUOTA, AdmissionDecision, QuotaLimits
+from fairlead.scheduling.admission import WAITING_FOR_TURN, AdmissionDecision
+from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY, QUOTA, QuotaLimits
 from fairlead.scheduling.quotas import QuotaShortage
 
 AUTHOR = "fairlead"
+LEASE = timedelta(seconds=60)  # a server without a heartbeat for this long loses its runs and reservations
+# Several servers explain a waiting run, each with its own machine, so they could replace each other's messages forever.
+MESSAGE_INTERVAL = timedelta(seconds=60)
 
 
 def load_quota_limits(tx: Transaction) -> QuotaLimits:
@@ -90,23 +94,29 @@ class RunStateWriter:
     def claim(self, run: RunRecord) -> RunRecord | None:
         """Claim a queued run for this server. Returns None if it has changed or does not fit within a quota."""
         decision = Decision(State.PENDING, ExecutorAction.NONE, "Claimed", lifecycle.CLAIMED)
-        claimed = self.save(run, decision, None, claims=True, server_id=self.server_id, retry_at=None)
+        owner = {"server_id": self.server_id, "reserved_by": None}
+        claimed = self.save(run, decision, None, claims=True, **owner, retry_at=None)
         if claimed is None or run.reason == QUOTA:
             self.quota_freed(run.scope)  # runs behind it might now be admitted
         return claimed
 
-    def save_wait_reason(self, run: RunRecord, decision: AdmissionDecision) -> None:
-        """Save why a run is waiting for a node, if the reason has changed."""
+    def save_wait_reason(self, run: RunRecord, decision: AdmissionDecision, reserved_by: str | None = None) -> bool:
+        """Save why a run is waiting for a node, and which server has its reservation. Returns if that has changed."""
+        reason, message = decision.reason, decision.message
         # Several servers check the run, each against its own machine, and some of the machines may be too small.
-        never_fits_only_here = (run.reason, decision.reason) == ("Unschedulable", "NeverFits")
-        if decision.reason != run.reason and not never_fits_only_here:
-            self.save(run, Decision(State.QUEUED, ExecutorAction.NONE, decision.reason, decision.message), None)
+        fits_elsewhere = reason == "NeverFits" and run.reason in ("Unschedulable", WAITING_FOR_TURN)
+        is_recent = reason == run.reason and self.clock() - run.updated_at < MESSAGE_INTERVAL
+        if fits_elsewhere or is_recent:
+            reason, message = run.reason, run.message
+        decided = Decision(State.QUEUED, ExecutorAction.NONE, reason, message)
+        return self.save(run, decided, None, reserved_by=reserved_by) is not run
 
-    def save_quota_wait(self, run: RunRecord, lacking: Sequence[QuotaShortage]) -> None:
-        """Save that a run is waiting for a quota, unless it is already waiting for one of these."""
+    def save_quota_wait(self, run: RunRecord, lacking: Sequence[QuotaShortage], reserved_by: str | None = None) -> bool:
+        """Save that a run is waiting for a quota, unless it already waits for one of these. Returns if that changed."""
         messages = [short.describe_wait() for short in lacking]
-        if run.reason != QUOTA or run.message not in messages:
-            self.save(run, Decision(State.QUEUED, ExecutorAction.NONE, QUOTA, messages[0]), None)
+        message = run.message if run.reason == QUOTA and run.message in messages else messages[0]
+        decided = Decision(State.QUEUED, ExecutorAction.NONE, QUOTA, message)
+        return self.save(run, decided, None, reserved_by=reserved_by) is not run
 
     def save(
         self,

@@ -4,6 +4,7 @@
 """
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ import structlog
 from fairlead.controllers.admission import Admissions
 from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_spec
 from fairlead.controllers.retention import delete_attempts
-from fairlead.controllers.run_state import AUTHOR, RunStateWriter
+from fairlead.controllers.run_state import AUTHOR, LEASE, RunStateWriter
 from fairlead.controllers.work_queue import WorkQueue, log_failures
 from fairlead.errors import FairleadError, Unavailable
 from fairlead.lifecycle import attempts, lifecycle
@@ -25,7 +26,7 @@ from fairlead.model.records import RunRecord, ServerRecord
 from fairlead.model.runs import FINAL, Phase, State
 from fairlead.ports import Clock, Executor, Executors, Keyring, MakeId, Store, Transaction
 from fairlead.run_events import CONTROLLER_EVENTS, RunEvents
-from fairlead.scheduling.pod_requests import PODS
+from fairlead.scheduling.admission import RESERVE_AFTER_SECONDS
 
 log = structlog.get_logger()
 
@@ -34,10 +35,9 @@ FindExecutor = Callable[[Transaction, RunRecord], Executor | None]
 RESYNC_SECONDS = 5.0  # a resync finds changes by other servers, changes to quotas, and changes whose event was missed
 RESYNC_INTERVAL = timedelta(seconds=RESYNC_SECONDS)
 WATCHED_RESYNCS = 6  # clusters send events about their runs, so these need only every sixth resync
-LEASE = timedelta(seconds=60)  # a server without a heartbeat for this long loses its runs to other servers
-# Maximum number of queued runs that an admission pass reads. Short passes follow events, which are frequent, so they
-# must be cheap even when the queue is long.
-FULL_PASS_LIMIT, SHORT_PASS_LIMIT = 1000, 50
+# After an admission pass, the next one waits for this multiple of the pass's duration, so that passes over a queue with
+# many different requests leave time for other work.
+PAUSE_FACTOR = 1.0
 DELAYED = "StartDelayed"  # the reason shown for a run whose start is retried on each resync
 
 
@@ -98,16 +98,26 @@ class RunController:
         clock: Clock,
         make_id: MakeId,
         run_events: RunEvents,
+        reserve_after: float = RESERVE_AFTER_SECONDS,
         stable_clock: Clock | None = None,
     ) -> None:
         self.store, self.keyring, self.executors = store, keyring, executors
         self.identity, self.clock, self.run_events = identity, clock, run_events
         self.state_writer = RunStateWriter(store, identity.id, clock, make_id, run_events, self.quota_freed)
         self.idle_culler = IdleCuller(store, self.state_writer, self._executor_of, stable_clock or clock)
-        self.admissions = Admissions(store, self.state_writer, executors, self._start_claimed, self._add_to_queue)
+        self.admissions = Admissions(
+            store,
+            self.state_writer,
+            executors,
+            self._start_claimed,
+            self._add_to_queue,
+            reserve_after=reserve_after,
+        )
         self._wakeup = threading.Condition()
         self._changed: set[str] = set()  # runs to reconcile
-        self._freed_scopes: set[str] = set()  # scopes with a quota in which a run ended or was submitted
+        self._is_quota_freed = False  # whether a run ended or was submitted where a quota applies
+        self._postponed: set[str] | None = None  # runs whose reason the next pass saves; None if no pass is due
+        self._resync_due = False  # whether the next pass saves the reasons of all groups
         self._is_shut_down = False
         self._resynced_at: datetime | None = None
         self._resyncs = 0
@@ -128,17 +138,23 @@ class RunController:
         """Trigger admission of runs waiting for a quota in a scope. Does nothing if no quota applies there."""
         if self.state_writer.organization.quota_limits.limiting_scopes(scope):
             with self._wakeup:
-                self._freed_scopes.add(scope)
+                self._is_quota_freed = True
                 self._wakeup.notify()
 
     def run_forever(self) -> None:
         """Reconcile runs until `shut_down` is called."""
+        next_pass = 0.0
         while not self._is_shut_down:
             with self._wakeup:
                 changed, self._changed = self._changed, set()
-            self.sync(changed)
+            before = time.monotonic()
+            self.sync(changed, may_admit=before >= next_pass)
+            now = time.monotonic()
+            if before >= next_pass:
+                next_pass = now + (now - before) * PAUSE_FACTOR
+            pause = RESYNC_SECONDS if self._postponed is None else max(next_pass - now, 0)
             with self._wakeup:
-                self._wakeup.wait_for(lambda: self._changed or self._freed_scopes or self._is_shut_down, RESYNC_SECONDS)
+                self._wakeup.wait_for(lambda: self._changed or self._is_quota_freed or self._is_shut_down, pause)
 
     def shut_down(self) -> None:
         """Stop reconciling. Runs that have started continue."""
@@ -149,8 +165,11 @@ class RunController:
         for queue in list(self._queues.values()):
             queue.shut_down()
 
-    def sync(self, changed: set[str]) -> None:
-        """Reconcile the changed runs, or all runs if a resync is due, then admit queued runs."""
+    def sync(self, changed: set[str], *, may_admit: bool = True) -> None:
+        """Reconcile the changed runs, or all runs if a resync is due, then admit queued runs.
+
+        Without `may_admit`, admission is postponed to the next call.
+        """
         now = self.clock()
         # The difference is negative if the clock was set back.
         resync = self._resynced_at is None or not timedelta(0) <= now - self._resynced_at <= RESYNC_INTERVAL
@@ -172,18 +191,20 @@ class RunController:
                 changed.update(self.idle_culler.stop())
             with log_failures("shortening retry delays"):
                 self._shorten_retry_delays(now)
-        local: list[str] = []
+        waiting: list[str] = []
         for run_id in sorted(changed):
             with log_failures(f"reconciling run {run_id}"):
-                self._dispatch(run_id, local)
+                self._dispatch(run_id, waiting)
         with self._wakeup:
-            freed_scopes, self._freed_scopes = self._freed_scopes, set()
-        # Every submitted run causes three passes, and many runs can be submitted at once. Between resyncs, a pass
-        # therefore reads only the head of the queue, and only if a local node has room.
-        if resync or freed_scopes or ((local or not changed) and self._has_room()):
-            limits = (FULL_PASS_LIMIT, None) if resync else (SHORT_PASS_LIMIT, freed_scopes)
+            is_quota_freed, self._is_quota_freed = self._is_quota_freed, False
+        self._resync_due = self._resync_due or resync
+        if self._postponed is not None or resync or is_quota_freed or waiting or not changed:
+            self._postponed = (self._postponed or set()).union(waiting)
+        if self._postponed is not None and may_admit:
+            explain, self._postponed = self._postponed, None
+            update_reasons, self._resync_due = self._resync_due, False
             with log_failures("admission"):
-                self.admissions.admit(now, *limits)
+                self._postponed = self.admissions.admit(now, explain, update_reasons=update_reasons) or None
 
     def _follow_clusters(self) -> None:
         self.executors.refresh()
@@ -194,13 +215,8 @@ class RunController:
             # Does not wait: its workers may be blocked on the removed cluster, and other clusters need this thread.
             self._queues.pop(removed).shut_down(wait=False)
 
-    def _has_room(self) -> bool:
-        # A cheap first test: without a free pod slot, no run can start. Admission checks the other resources.
-        local = [executor for executor in self.executors.all() if not executor.has_scheduler]
-        return any(node.free(PODS) > 0 for executor in local for node in executor.nodes())
-
-    def _dispatch(self, run_id: str, local: list[str]) -> None:
-        """Reconcile a local run right away and add its ID to `local`; queue a cluster run."""
+    def _dispatch(self, run_id: str, waiting: list[str]) -> None:
+        """Reconcile a local run right away; queue a cluster run. Adds the IDs of runs that may wait for admission."""
         # A worker reads a known cluster run. Reading it here as well would delay the events of all other runs.
         executor = self._watched.get(run_id)
         if executor is None:
@@ -209,11 +225,11 @@ class RunController:
                 # A request may have ended the run, for example by stopping it while it waited for the quota.
                 self.quota_freed(run.scope)
             if run is None or executor is None or not executor.has_scheduler:
-                local.append(run_id)
+                waiting.append(run_id)
                 self._reconcile(run_id, run, executor)
                 return
             if self._is_waiting(run) and self.state_writer.organization.quota_limits.limiting_scopes(run.scope):
-                self.quota_freed(run.scope)  # admission hands it to the cluster when it is next in line for its quotas
+                waiting.append(run_id)  # admission hands it to the cluster when it is next in line for its quotas
                 return
             self._watched[run_id], self._loaded[run_id] = executor, run
         self._add_to_queue(executor, run_id)

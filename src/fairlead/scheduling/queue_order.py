@@ -1,26 +1,29 @@
-"""Queue order and admission: runs start by priority, then age, within quota limits.
+"""The order of a project's waiting runs, groups of equal requests, and quota usage while runs are considered.
 
-Smaller runs backfill until an older run has waited too long.
+`fair_shares` decides between projects, and `admission` whether a run starts on a machine.
 """
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any, Self
 
 from fairlead.model.assets import Quota
 from fairlead.model.columns import Condition
-from fairlead.model.nodes import Node, NodeTable, PodRequest
+from fairlead.model.names import RUN_LABEL
+from fairlead.model.nodes import PodRequest
 from fairlead.model.plans import RunResources
 from fairlead.model.runs import State
 from fairlead.model.scopes import PLATFORM, ScopeTree
-from fairlead.scheduling import evaluation, quotas
-from fairlead.scheduling.filters import NodeFilter, place
+from fairlead.scheduling import quotas
+from fairlead.scheduling.fair_shares import GPU
 from fairlead.scheduling.pod_requests import PODS
 from fairlead.scheduling.quotas import UNITS, Allowance, QuotaAmounts, QuotaShortage
-from fairlead.scheduling.reasons import describe_amount, name_resource
 
 MILLISECONDS_PER_POINT = 3_600_000  # one point of priority is worth an hour of waiting
-TIMESTAMP_DIGITS = 12  # the first hex digits of an ID (UUIDv7) are its creation time in milliseconds
+TIMESTAMP_DIGITS = 12  # hex digits of a time in milliseconds
 QUOTA = "QuotaExceeded"  # the reason of runs that wait for a quota
 # Quotas count runs from the moment a server claims them until they end. Waiting runs do not count.
 ADMITTED = (Condition("active", "=", True), Condition("server_id", "!=", None))
@@ -33,22 +36,28 @@ COUNTED_BY = ("scope", *RunResources._fields)
 
 Tallies = Mapping[tuple[Any, ...], int]  # number of runs by scope and resources per run
 
-# How long later runs may overtake a run that does not fit. A longer time keeps the machine busier, but it is also how
-# long a steady stream of small runs can delay a large one.
-PATIENCE_SECONDS = 300.0
-WAITING_FOR_TURN = "waiting behind a larger run, which has been queued longer"
+# Runs that are equal in these fields are one group: if the first of them cannot start, none of them can.
+GROUPED_BY = ("scope", "cluster", "request_key", "mem_bytes", "priority")
+# The resource of a fair share that a quota limits.
+SHARED_RESOURCES = {"gpu": GPU, "cpu": "cpu", "mem": "memory", "runs": PODS}
 
 
-def queue_key(run_id: str, priority: int) -> str:
-    """Sort key of a run in the queue: its ID, with the creation time moved back one hour per point of priority.
+def queue_key(submitted_at: datetime, run_id: str, priority: int) -> str:
+    """Sort key of a run within its project: its submission time, moved back one hour per point of priority.
 
-    A higher priority therefore only helps for a limited time, and no run waits forever.
+    A higher priority therefore only helps for a limited time, and no run waits forever. The ID decides between runs
+    that were submitted in the same millisecond.
     """
-    if not priority:
-        return run_id
+    moved = max(int(submitted_at.timestamp() * 1000) - priority * MILLISECONDS_PER_POINT, 0)
     # Keys are compared as text, so they must have the same number of digits and no sign.
-    moved = max(int(run_id[:TIMESTAMP_DIGITS], 16) - priority * MILLISECONDS_PER_POINT, 0)
-    return f"{moved:0{TIMESTAMP_DIGITS}x}{run_id[TIMESTAMP_DIGITS:]}"
+    return f"{moved:0{TIMESTAMP_DIGITS}x}{run_id}"
+
+
+def request_key(pod_request: PodRequest, deadline_seconds: float | None) -> str:
+    """A key that is equal for runs with equal requests. Their own labels, which contain the run's ID, are ignored."""
+    labels = {name: value for name, value in pod_request.labels.items() if name != RUN_LABEL}
+    content = (asdict(replace(pod_request, labels=labels)), deadline_seconds)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,15 @@ class QuotaLimits:
         if scope not in self._paths:
             self._paths[scope] = tuple(parent for parent in self.tree.path(scope) if parent in self.limits)
         return self._paths[scope]
+
+    def capacity_for_shares(self, scope: str) -> dict[str, int]:
+        """The limits that apply to a scope, in the units of fair shares. The highest scope with a limit counts."""
+        capacity: dict[str, int] = {}
+        # Limits of the highest scope replace the others: projects take turns in the largest quota that they share.
+        for limiting in reversed(self.limiting_scopes(scope)):
+            for part, limit in self.limits[limiting].items():
+                capacity[SHARED_RESOURCES[part]] = limit * UNITS[part]
+        return capacity
 
     def within(self, *scopes: str) -> tuple[Condition, ...]:
         """Conditions that select the runs in these scopes and in all scopes inside them."""
@@ -137,71 +155,3 @@ class Queue:
     def _reserve(self, amounts: QuotaAmounts, scope: str) -> None:
         allowance = self.allowances[scope]
         self.allowances[scope] = replace(allowance, reserved=allowance.reserved.plus(amounts))
-
-
-@dataclass(frozen=True)
-class QueuedRun:
-    """A run that is waiting for admission."""
-
-    run_id: str
-    name: str
-    pod_request: PodRequest
-    waited_seconds: float = 0.0
-    scope: str = ""  # the scope of its project
-
-
-@dataclass(frozen=True)
-class AdmissionDecision:
-    """Whether a run is admitted, and if not, why. The message avoids numbers that change every second."""
-
-    run_id: str
-    admitted: bool
-    reason: str = ""
-    message: str = ""
-
-
-class AdmissionSession:
-    """Admits queued runs to one machine. Call `decide` for each run, oldest first."""
-
-    def __init__(self, node: Node) -> None:
-        self._node, self._table = node, NodeTable([node])
-        self._blocking: QueuedRun | None = None  # a run that has waited so long that no other run may overtake it
-
-    def could_take(self, queued: QueuedRun) -> bool:
-        """Whether the run would fit on the machine if it were empty."""
-        return bool(NodeFilter(queued.pod_request, self._table).feasible_when_empty)
-
-    def decide(self, queued: QueuedRun) -> AdmissionDecision:
-        """Admit the next run, or explain why it has to wait."""
-        node_filter = NodeFilter(queued.pod_request, self._table)
-        fits = bool(node_filter.feasible)
-        # This comes before the queue order: a run that can never start must neither wait behind others nor block them.
-        if not fits and not node_filter.feasible_when_empty:
-            messages = [reason.message for reason in evaluation.find_reasons(node_filter, self._node) if reason.lasts]
-            return AdmissionDecision(queued.run_id, False, "NeverFits", "; ".join(messages))
-        if self._blocking is not None:
-            message = WAITING_FOR_TURN
-            if self._blocking.scope == queued.scope:  # otherwise the reader may not be allowed to see the other run
-                message = f"waiting behind {self._blocking.name}, which has been queued longer"
-            return AdmissionDecision(queued.run_id, False, "WaitingForTurn", message)
-        if fits:
-            # Decisions on later runs in this pass must take this run into account, although it has not started yet.
-            self._node = place(queued.pod_request, self._node, queued.run_id, queued.name)
-            self._table.put(self._node)
-            return AdmissionDecision(queued.run_id, True)
-        if queued.waited_seconds > PATIENCE_SECONDS:
-            self._blocking = queued
-        return AdmissionDecision(queued.run_id, False, "Unschedulable", describe_wait(queued.pod_request, self._node))
-
-
-def describe_wait(pod_request: PodRequest, node: Node) -> str:
-    """A message about the missing resources. It leaves out free amounts, because it is stored each time it changes."""
-    short = [
-        f"{describe_amount(resource, amount)} {name_resource(resource, amount)}"
-        for resource, amount in pod_request.amounts.items()
-        if amount > node.free(resource) and resource != PODS
-    ]
-    if not short:
-        slots = describe_amount(PODS, node.capacity.get(PODS, 0))
-        return f"waiting for a free slot ({slots} of {slots} in use)"
-    return f"waiting for {' and '.join(short)}"

@@ -577,7 +577,8 @@ class Why(Text):
     _run: Run
 
     def __new__(cls, run: Run, data: Mapping[str, Any]) -> "Why":
-        lines = [f"{data['state']}: {data['message']}", *(f"  {detail}" for detail in data["details"])]
+        details = [*data["details"], *_describe_ahead(data["ahead_runs"], data["ahead"])]
+        lines = [f"{data['state']}: {data['message']}", *(f"  {detail}" for detail in details)]
         suggestions = describe_suggestions(read_fit(data["fit"]).suggestions)
         # A str is immutable, so its text is passed to __new__ and not to __init__.
         made = super().__new__(cls, "\n".join([*lines, *suggestions]))
@@ -602,6 +603,13 @@ class Why(Text):
                 f"this suggestion changes nothing: {chosen.message}", "wait: the run starts when that run has ended"
             )
         return self._run.change(chosen.change, chosen.project)
+
+
+def _describe_ahead(visible: Sequence[Mapping[str, str]], ahead: int) -> Iterator[str]:
+    """The names of the visible runs that are ahead in the queue, and the number of others."""
+    if visible:
+        others = f" and {ahead - len(visible):,} more" if ahead > len(visible) else ""
+        yield f"ahead of it: {', '.join(run['name'] for run in visible)}{others}"
 
 
 class Runs(Sequence[Run]):

@@ -18,6 +18,7 @@ from fairlead.scheduling.filters import NodeFilter
 from fairlead.scheduling.reasons import show_amount
 from fairlead.services.catalog.snapshots import Snapshots, compute_resource_of
 from fairlead.services.runs.executions import load_visible_nodes
+from fairlead.services.runs.queue import load_reservation
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
 
 MAX_COUNTED = 1000  # counting stops here and sets `more`
@@ -87,6 +88,7 @@ class _ClusterNodes:
 
     cluster: Cluster
     table: NodeTable | None
+    left: NodeTable | None  # without what is reserved for a waiting run
     error: str
     compute_resources: Sequence[tuple[ComputeResourceRecord, PodRequestOrViolation]]
 
@@ -108,11 +110,13 @@ class CapacityReports:
 
     def _load_cluster(self, unit: UnitOfWork, cluster: Cluster, project: str | None) -> _ClusterNodes:
         table, error = self._load_nodes(unit, cluster)
+        reservation = load_reservation(unit, self.executors, self.executors.find(cluster))
+        left = table if reservation is None or table is None else reservation.left(table)
         resources: list[tuple[ComputeResourceRecord, PodRequestOrViolation]] = []
         for scope, records in _find_compute_resources(unit, cluster, project).items():
             pod_requests = self._load_pod_requests(unit, scope, records)
             resources += [(record, pod_requests[scope, record.name]) for record in records]
-        return _ClusterNodes(cluster, table, error, sorted(resources, key=lambda item: item[0].name))
+        return _ClusterNodes(cluster, table, left, error, sorted(resources, key=lambda item: item[0].name))
 
     def _load_nodes(self, unit: UnitOfWork, cluster: Cluster) -> tuple[NodeTable | None, str]:
         """Return the nodes of a cluster, or the reason why they are unknown."""
@@ -184,7 +188,7 @@ def _find_compute_resources(
 
 def _to_capacity(nodes: _ClusterNodes) -> Capacity:
     cluster, table = nodes.cluster, nodes.table
-    resources = [_count_fitting(record, requested, table) for record, requested in nodes.compute_resources]
+    resources = [_count_fitting(record, requested, nodes.left) for record, requested in nodes.compute_resources]
     if table is None:
         return Capacity(cluster.name, False, nodes.error, cluster.autoscaled, compute_resources=resources)
     types = capacity.capacity_by_gpu_type(table, cluster.gpu_product_label)

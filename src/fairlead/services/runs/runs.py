@@ -24,11 +24,11 @@ from fairlead.planning.plan import NO_RUN, plan_run
 from fairlead.ports import Executors, Keyring
 from fairlead.run_events import RunEvent, RunEvents
 from fairlead.scheduling import quotas
-from fairlead.scheduling.queue_order import queue_key
+from fairlead.scheduling.queue_order import queue_key, request_key
 from fairlead.scheduling.quotas import QuotaAmounts
 from fairlead.services.catalog.snapshots import PlanningContext, Snapshots
 from fairlead.services.runs.executions import find_run, find_visible_nodes, is_unscheduled
-from fairlead.services.runs.fit import Suggestions, load_allowances
+from fairlead.services.runs.fit import Suggestions
 from fairlead.services.runs.functions import (
     copy_code,
     find_code,
@@ -40,6 +40,7 @@ from fairlead.services.runs.functions import (
     suggest_functions,
 )
 from fairlead.services.runs.plan_tokens import PlanTokens, digest_of_plan
+from fairlead.services.runs.queue import load_allowances, load_reservation, next_entry
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
@@ -60,8 +61,11 @@ def build_run_record(
     profile, template = values.get("profile"), values.get("template")
     resource = context.records.get(("profile", profile)) if profile else None
     started_from = context.records.get(("template", template)) if template else None
+    # The database's time, so that servers whose clocks differ agree on the order.
+    submitted_at = unit.tx.now(unit.now)
     return RunRecord(
-        **{**unit.creation_fields(), "id": run_id},  # the manifests contain the ID
+        # The manifests contain the ID.
+        **{**unit.creation_fields(), "id": run_id, "created_at": submitted_at},
         scope=scope,
         function=request.function.name,
         action=request.action,
@@ -78,7 +82,8 @@ def build_run_record(
         template_id=None if started_from is None else started_from.id,
         uses=sorted(demand.uses),  # a volume cannot be deleted while an active run uses it
         priority=request.priority or 0,
-        queue_key=queue_key(run_id, request.priority or 0),
+        queue_key=queue_key(submitted_at, run_id, request.priority or 0),
+        request_key=request_key(demand.pod_request, demand.deadline_seconds),
         idle_seconds=None if (idle := values.get("idle_timeout")) is None else int(idle),
         **demand.resources._asdict(),
     )
@@ -305,11 +310,13 @@ class Runs:
     ) -> Plan:
         """Apply quotas and the queue to the plan's fit, and add suggestions if the run cannot start now."""
         requested = QuotaAmounts.of(demand.resources)
-        # IDs begin with the current time, so this is the position that a run submitted now would get.
-        key = queue_key(unit.make_id(), request.priority or 0)
-        allowances = load_allowances(unit, scope, requested, before=key)
+        allowances = load_allowances(unit, scope, requested, own=next_entry(unit, scope, request.priority or 0))
         fit = quotas.apply_quotas(plan.fit, requested, allowances)
-        fit = self.suggestions.apply_queue_order(unit, context, fit, key)
+        executor = self.executors.find(context.snapshot.cluster)
+        reservation = load_reservation(unit, self.executors, executor)
+        if reservation is not None and nodes is not None:
+            fit = reservation.apply(fit, demand, nodes)
+            nodes = reservation.left(nodes)
         if fit.verdict == "now":
             return plan
         suggestions = self.suggestions.find(unit, scope, request, context, nodes, allowances=allowances)
