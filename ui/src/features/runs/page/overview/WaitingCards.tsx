@@ -1,5 +1,8 @@
 /** Why a run is currently waiting, with suggestions for starting it. */
-import { List, Stack, Text } from "@mantine/core";
+import { Anchor, List, Stack, Text } from "@mantine/core";
+import { Fragment } from "react";
+import { Link } from "wouter";
+import type { Schemas } from "../../../../api/client";
 import { useMay } from "../../../../api/currentUser";
 import type { Suggestion } from "../../../../api/plans";
 import { type Run, useApplySuggestion } from "../../../../api/runs";
@@ -43,14 +46,14 @@ interface Props {
 export function WaitingCards({ run, suggestions }: Props) {
   const why = useWhy(run.id);
   if (!why.data) return <ProblemAlert error={why.error} onRetry={() => void why.refetch()} />;
-  const { message, details, ahead, fit } = why.data;
+  const { message, details, fit } = why.data;
   // The fit card already shows this message.
   const isInFitCard = fit.reasons.join("; ") === message;
   return (
     <Stack gap="md">
       <Card title="Why it's waiting">
         <Text size="sm" style={{ overflowWrap: "anywhere" }}>
-          {sentence(isInFitCard ? run.message : message)} {describeAhead(ahead)}
+          {sentence(isInFitCard ? run.message : message)} <Ahead why={why.data} />
         </Text>
         {details.length > 0 && (
           <List size="sm" spacing={4}>
@@ -70,7 +73,24 @@ export function WaitingCards({ run, suggestions }: Props) {
   );
 }
 
-function describeAhead(ahead: number): string {
+/** The number of runs ahead in the queue, with links to the first ones that the user may see. */
+function Ahead({ why }: { why: Schemas["RunExplanation"] }) {
+  const { ahead, ahead_runs: visible } = why;
   if (ahead === 0) return "Next in the queue.";
-  return `${ahead.toLocaleString("en")} ${ahead === 1 ? "run" : "runs"} ahead in the queue.`;
+  const number = `${ahead.toLocaleString("en")} ${ahead === 1 ? "run" : "runs"} ahead in the queue`;
+  if (visible.length === 0) return `${number}.`;
+  return (
+    <>
+      {number}:{" "}
+      {visible.map((other, index) => (
+        <Fragment key={other.id}>
+          {index > 0 && ", "}
+          <Anchor component={Link} href={runAddress(other.id)} size="sm" underline="always">
+            {other.name}
+          </Anchor>
+        </Fragment>
+      ))}
+      {ahead > visible.length && ` and ${(ahead - visible.length).toLocaleString("en")} more`}.
+    </>
+  );
 }
