@@ -12,6 +12,7 @@ FairleadError
 │  ├─ Changed                                   the object is not at the revision in If-Match
 │  ├─ PreviewOutdated                           the plan token has expired, or the plan differs from the preview
 │  │  └─ sdk.plan_changes.PlanChanged           the plan differs from the preview; carries the differences
+│  ├─ QueueFull                                 the project has as many waiting runs as its policies allow
 │  └─ RevisionMissing                           replacing an object requires If-Match
 ├─ Unavailable                                  the request cannot be served now; retry after `retry_after_seconds`
 │  └─ TooManyRequests                           the caller exceeds a rate limit
@@ -112,6 +113,12 @@ class PreviewOutdated(Conflict):
     """The plan token has expired, or the plan differs from the preview."""
 
     code = "preview_outdated"
+
+
+class QueueFull(Conflict):
+    """The project has as many waiting runs as its policies allow."""
+
+    code = "queue_full"
 
 
 class RevisionMissing(Conflict):

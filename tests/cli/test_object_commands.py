@@ -16,6 +16,7 @@ defaults: {{resources: {{mem: 2Gi}}}}
 rules: {{resources.gpu: {{max: 2}}}}
 switches: {{existing_volumes: block}}
 quota: {{gpu: 8}}
+queue: {{max_waiting_runs: 1000, weight: 0.5}}
 """
 
 
@@ -57,13 +58,21 @@ def test_a_policy_and_the_effective_policy_are_shown(terminal: Terminal) -> None
     write(terminal.folder, {"policy.yaml": POLICY.format(name="ruled")})
     terminal.succeed("apply", "-f", "policy.yaml")
     listed = terminal.succeed("policy", "ls").splitlines()
-    assert ["department/ruled", "defaults,", "rules,", "switches,", "quota"] in [line.split()[:-1] for line in listed]
+    assert ["department/ruled", "defaults,", "rules,", "switches,", "quota,", "queue"] in [
+        line.split()[:-1] for line in listed
+    ]
     [item] = terminal.read("policy", "ls", "--filter", "scope=department/ruled")
     assert item["content"]["quota"] == {"gpu": 8}
     assert terminal.read("policy", "ls", "--search", "nowhere") == []
     assert "scope: department/ruled" in terminal.succeed("policy", "show", "department/ruled")
     lines = [" ".join(line.split()) for line in terminal.succeed("policy", "effective", "project/below").splitlines()]
-    for part in ("rules.resources.gpu.devices.max 2", "defaults.resources.mem.requests 2Gi", "quotas.gpu 8, 0 used"):
+    for part in (
+        "rules.resources.gpu.devices.max 2",
+        "defaults.resources.mem.requests 2Gi",
+        "quotas.gpu 8, 0 used",
+        "queue.max_waiting_runs 1000",
+        "queue.weight 0.5",
+    ):
         assert f"{part} department/ruled policy" in lines
     assert "switches.existing_volumes block department/ruled policy" in lines
     assert "switches.allow_root false platform default" in lines

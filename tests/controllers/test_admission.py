@@ -21,7 +21,7 @@ from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
 from tests.scheduling.nodes import make_amounts
-from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
+from tests.services.executing import CODE, DIGEST, FAR, HERE, HOME, OTHER, Platform
 from tests.services.worlds import OTHER_KEY
 
 SHARED = {"name": "data", "volume_type": "shared_volume", "mount_path": "/data", "spec": {"claim_name": "sets"}}
@@ -163,6 +163,27 @@ def test_projects_take_turns(platform: Platform) -> None:
     platform.control().sync(set())
     started = [platform.state(run.id)[0] == "pending" for run in (*first, *second)]
     assert started == [True, True, *[False] * 4, True, True, *[False] * 4]
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("weights", [{HOME: 2}, {OTHER: 0.5}, {HERE: 4, OTHER: 2}])
+def test_a_project_with_twice_the_weight_gets_twice_as_much(platform: Platform, weights: dict[str, float]) -> None:
+    for scope, weight in weights.items():
+        platform.world.put_policy(scope, queue={"weight": weight})
+    second = [platform.submit(OTHER, resources={"cpu": "1300m"}) for _ in range(6)]
+    first = [platform.submit(HOME, resources={"cpu": "1300m"}) for _ in range(6)]
+    controller = platform.control()
+    controller.sync(set())
+    started = [[platform.state(run.id)[0] for run in runs].count("pending") for runs in (first, second)]
+    assert started == [4, 2]
+    # Changed weights apply to the runs that start next.
+    for scope in weights:
+        platform.world.services.policies.delete(platform.world.root, scope)
+    for run in (*first[:4], *second[:2]):
+        platform.executor.end(run.id)
+    controller.sync({run.id for run in (*first[:4], *second[:2])})
+    started = [[platform.state(run.id)[0] for run in runs].count("pending") for runs in (first, second)]
+    assert started == [2, 4]
 
 
 def test_the_share_of_disk_counts(platform: Platform) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from fairlead.cli.local_planning import preview
 from fairlead.files.documents import KINDS
 from fairlead.model import fields
-from fairlead.model.assets import ComputeResource, LimitFactor, Policy, Quota, Rule, Switches, Template
+from fairlead.model.assets import ComputeResource, LimitFactor, Policy, QueuePolicy, Quota, Rule, Switches, Template
 from fairlead.model.parsing import StrictModel
 from fairlead.model.plans import Layer
 from fairlead.model.requests import WORKLOAD_TYPES, Function, RunRequest
@@ -45,7 +45,7 @@ PAGES_OF_KINDS = {
 MODELS: tuple[tuple[str, type[StrictModel]], ...] = (
     *((REQUIREMENTS, model) for model in (Requirements, RunRequest, Function, Resources, CpuAmount, BytesAmount)),
     *((REQUIREMENTS, model) for model in (Gpu, GpuMemoryAmount, Volume, VolumeSpec)),
-    *((POLICIES, model) for model in (Policy, Rule, Switches, LimitFactor, Quota)),
+    *((POLICIES, model) for model in (Policy, Rule, Switches, LimitFactor, Quota, QueuePolicy)),
     *((SCOPES, model) for model in (Department, Project)),
     *((COMPUTE_RESOURCES, model) for model in (ComputeResource, Template)),
     (CLUSTERS, Cluster),

@@ -148,6 +148,31 @@ def test_invalid_limit_factors_are_rejected(factor: Any) -> None:
     assert violated_rules(find_violations(Policy, {"limit_factor": {"mem": factor}})) == [("limit_factor.mem", "range")]
 
 
+@pytest.mark.parametrize(("weight", "value"), [(1, 1), (0.5, 0.5), ("2.5", 2.5), (0.001, 0.001), (1000, 1000)])
+def test_weights_are_numbers_up_to_a_thousand(weight: Any, value: float) -> None:
+    policy = make_policy(queue={"weight": weight})
+    assert policy.to_data() == {"queue": {"weight": value}}
+
+
+@pytest.mark.parametrize(
+    ("queue", "path", "rule"),
+    [
+        *(
+            ({"weight": weight}, "queue.weight", "range")
+            for weight in (0, -1, 1000.5, 0.0005, "much", True, float("inf"), "1e3", [2])
+        ),
+        ({"weight": None}, "queue.weight", "required"),
+        ({"max_waiting_runs": 0}, "queue.max_waiting_runs", "range"),
+        ({"max_waiting_runs": 2**31}, "queue.max_waiting_runs", "range"),
+        ({"max_waiting_runs": 1.5}, "queue.max_waiting_runs", "whole_number"),
+        ({"max_waiting_runs": None}, "queue.max_waiting_runs", "required"),
+        ({"max_runs": 5}, "queue.max_runs", "unknown_field"),
+    ],
+)
+def test_invalid_queue_policies_are_rejected(queue: dict[str, Any], path: str, rule: str) -> None:
+    assert violated_rules(find_violations(Policy, {"queue": queue})) == [(path, rule)]
+
+
 @pytest.mark.parametrize(
     ("data", "path"),
     [

@@ -263,6 +263,7 @@ POLICIES = st.fixed_dictionaries(
         "rules": rules(),
         "switches": SWITCHES,
         "quota": st.just({"gpu": 2, "cpu": 8, "mem": "8Gi", "runs": 5}),
+        "queue": optional(max_waiting_runs=st.just(100), weight=st.sampled_from([0.5, 2])),
     },
 )
 CLUSTERS = st.fixed_dictionaries(

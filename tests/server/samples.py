@@ -50,6 +50,7 @@ BODIES: Mapping[str, Data | bytes] = {
         "rules": {"resources.gpu": {"max": 2}},
         "switches": {"allow_root": False},
         "quota": {"gpu": 8},
+        "queue": {"max_waiting_runs": 1000, "weight": 2},
     },
     "POST /policies/{kind}/{name}/validate": {"rules": {"resources.gpu": {"max": 2}}},
     "PUT /projects/{project}/functions/{name}": {"handler": "main", "text": "def main():\n    return 1\n"},

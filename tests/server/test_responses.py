@@ -34,6 +34,7 @@ def objects(site: Site) -> dict[str, str]:
             "priority_class": {"options": ["low"], "locked": True},
         },
         "quota": {"gpu": 8, "cpu": "100", "mem": "1Ti", "runs": 50},
+        "queue": {"max_waiting_runs": 1000, "weight": 2},
     }
     site.put("/policies/platform/platform", policy)
     return created
@@ -69,7 +70,7 @@ def test_findings_are_described_with_their_source(site: Site, objects: dict[str,
 
 def test_effective_policy_matches_its_schema(site: Site, objects: dict[str, str]) -> None:
     policy = site.get(f"/policies/project/{objects['project']}/effective")
-    assert set(policy) == {"scope", "rules", "switches", "limit_factor", "defaults", "quotas", "used"}
+    assert set(policy) == {"scope", "rules", "switches", "limit_factor", "defaults", "quotas", "queue", "used"}
     platform = {"layer": "policy", "name": None, "scope": "platform", "revision": None}
     assert policy["rules"]["resources.gpu.devices"] == {
         "min": [{"value": 1, "source": platform}],
@@ -79,6 +80,10 @@ def test_effective_policy_matches_its_schema(site: Site, objects: dict[str, str]
     used = {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}  # the run is waiting
     assert policy["quotas"] == [{"scope": "platform", "gpu": 8, "cpu": "100", "mem": "1Ti", "runs": 50, "used": used}]
     assert policy["used"] == used
+    assert policy["queue"] == {
+        "max_waiting_runs": {"value": 1000, "source": platform},
+        "weight": {"value": 2, "source": platform},
+    }
     check(site, find(site, "GET /policies/{kind}/{name}/effective"), policy)
 
 

@@ -11,7 +11,18 @@ from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.files.documents import load_library, read_library
 from fairlead.services.config_files import ApplyOptions, ApplyResult
 from tests.contracts.memory import MemoryStore
-from tests.services.worlds import FOREST, LAKE, VISION, World, check_texts, initialize_world, listing, make_world, names
+from tests.services.worlds import (
+    FOREST,
+    LAKE,
+    VISION,
+    World,
+    check_texts,
+    initialize_world,
+    listing,
+    make_world,
+    names,
+    rejection_rules,
+)
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "platform"
 Documents = list[dict[str, Any]]
@@ -290,6 +301,23 @@ def test_editor_applies_permitted_documents_and_others_are_rejected(world: World
         world.services.config_files.apply(eve, read_library(documents), ApplyOptions())
     check_texts(caught.value.violations)
     assert [item.rule for item in caught.value.violations] == ["forbidden", "forbidden", "scope"]
+
+
+def test_documents_cannot_change_weights_without_a_role_on_the_platform(world: World) -> None:
+    ada = world.grant("ada", "admin", VISION)
+
+    def apply_as_ada(documents: Documents, **options: Any) -> ApplyResult:
+        return world.services.config_files.apply(ada, read_library(documents), ApplyOptions(**options))
+
+    policy = {"kind": "Policy", "scope": FOREST, "queue": {"weight": 0.5}}
+    apply(world, [policy])
+    for queue in ({"weight": 1000}, {"max_waiting_runs": 5}):
+        with pytest.raises(RequestRejected) as caught:
+            apply_as_ada([{**policy, "queue": queue}])
+        assert rejection_rules(caught) == [("queue.weight", "weight")]
+    with pytest.raises(RequestRejected, match=r"is not set instead of 0\.5"):
+        apply_as_ada([], prune=True)
+    assert actions(apply_as_ada([{**policy, "quota": {"gpu": 1}}])) == {f"Policy {FOREST}": "changed"}
 
 
 @pytest.mark.every_store

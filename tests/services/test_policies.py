@@ -48,6 +48,7 @@ def summarize(impact: PolicyImpact) -> list[tuple[str, str, bool, list[str]]]:
         {"switches": {"gpu_memory_limits": True, "compute_resource": "required", "existing_volumes": "allow"}},
         {"limit_factor": {"mem": 1.5, "cpu": 2}},
         {"quota": {"gpu": 0, "cpu": "10", "mem": "1Ti", "runs": 0}},
+        {"queue": {"max_waiting_runs": 1000, "weight": 0.001}},
         {
             "defaults": {
                 "resources": {"gpu": {"devices": 0}, "cpu": {"requests": "0"}},
@@ -77,12 +78,14 @@ def test_effective_policy_names_the_scope_of_each_rule(world: World) -> None:
         limit_factor={"mem": 2},
         defaults={"resources": {"cpu": 1}},
         quota={"mem": "1Ti", "gpu": 4},
+        queue={"max_waiting_runs": 100, "weight": 2},
     )
     world.put_policy(
         VISION,
         rules={"resources.gpu": {"max": 2, "min": 1}, "priority_class": {"options": ["low", "high"]}},
         switches={"gpu_memory_limits": False},
         limit_factor={"mem": 1.5},
+        queue={"max_waiting_runs": 500, "weight": 0.5},
     )
     world.put_policy(
         FOREST, rules={"resources.gpu": {"max": 4}, "priority_class": {"options": ["low"]}, "envs": {"locked": True}}
@@ -103,6 +106,8 @@ def test_effective_policy_names_the_scope_of_each_rule(world: World) -> None:
     assert all(rules.values()), "an empty rule is not stored"
     assert with_scopes(effective["switches"]["gpu_memory_limits"]) == [(False, VISION)]
     assert with_scopes(effective["limit_factor"]["mem"]) == [(1.5, VISION)]
+    assert with_scopes(effective["queue"]["max_waiting_runs"]) == [(100, "platform")]
+    assert with_scopes(effective["queue"]["weight"]) == [(0.5, VISION)]
     no_usage = {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}
     assert effective["quotas"] == [{"scope": "platform", "mem": "1Ti", "gpu": 4, "used": no_usage}]
     assert effective["used"] == no_usage
@@ -259,6 +264,36 @@ def test_only_editors_can_change_policies(world: World, operation: str) -> None:
     with pytest.raises(NotFound):
         execute(eve, LAKE)
     execute(eve, FOREST)
+
+
+WEIGHT = [("queue.weight", "weight")]
+
+
+@pytest.mark.every_store
+def test_only_editors_of_the_platform_can_change_weights(world: World) -> None:
+    policies = world.services.policies
+    world.put_policy(FOREST, queue={"weight": 2})
+    world.grant("ada", "admin", VISION)
+    world.grant("pia", "editor", "platform")
+    ada, pia = (call_as(user, any_revision=True) for user in ("ada", "pia"))
+    for queue in ({"weight": 1000}, {"weight": 1}, {}):
+        for operation in (policies.put, policies.validate):
+            with pytest.raises(RequestRejected) as caught:
+                operation(ada, FOREST, make(FOREST, queue=queue))
+            assert rejection_rules(caught) == WEIGHT
+    with pytest.raises(RequestRejected) as caught:
+        policies.put(ada, VISION, make(VISION, queue={"weight": 1000}))
+    (violation,) = caught.value.violations
+    changed = "is 1000 instead of not set"
+    assert violation.message == f"{changed}; only editors and administrators of the platform can change a weight"
+    assert violation.hint == "keep the current weight, or ask an editor or administrator of the platform"
+    with pytest.raises(RequestRejected, match="is not set instead of 2"):
+        policies.delete(ada, FOREST)
+    # The other parts of the policy can change if the weight stays.
+    after = policies.put(ada, FOREST, make(FOREST, queue={"weight": 2, "max_waiting_runs": 5}, quota={"gpu": 1}))
+    assert after.content["queue"] == {"weight": 2, "max_waiting_runs": 5}
+    assert policies.put(pia, FOREST, make(FOREST, queue={"weight": 3})).content["queue"] == {"weight": 3}
+    policies.delete(pia, FOREST)
 
 
 def test_effective_policies_at_and_above_a_visible_project_are_visible(world: World) -> None:

@@ -136,6 +136,14 @@ def test_explanation_and_preview_consider_priorities(platform: Platform) -> None
     assert [fit["verdict"] for fit in fits] == ["later", "now"]
 
 
+def test_positions_consider_the_weights_of_projects(platform: Platform) -> None:
+    runs = [wait(platform, scope, resources={"cpu": 4}) for scope in (OTHER, OTHER, HOME, HOME)]
+    # HOME holds 3 cores, so its runs are behind the first run of OTHER.
+    assert [why(platform, run_id).position for run_id in runs] == [1, 3, 2, 4]
+    platform.world.put_policy(OTHER, queue={"weight": 0.01})
+    assert [why(platform, run_id).position for run_id in runs] == [1, 4, 2, 3]
+
+
 def test_suggestion_for_a_waiting_run_assumes_the_last_position(platform: Platform) -> None:
     platform.world.put_policy(quota={"cpu": 5})
     first = wait(platform, resources={"cpu": 3})

@@ -25,6 +25,7 @@ FULL_POLICY: dict[str, Any] = {
     },
     "switches": {"storage_classes": [], "registries": ["docker.io"], "allow_root": False},
     "quota": {"cpu": "200", "mem": "1Ti", "runs": 50},
+    "queue": {"max_waiting_runs": 1000, "weight": 0.5},
 }
 
 
@@ -143,6 +144,32 @@ def test_policy_is_read_only_for_viewers_and_if_managed_by_files(page: Page, sit
     page.get_by_role("radiogroup", name="Existing volumes").get_by_text("Block").click()
     save(page)
     expect(effective(page)).to_contain_text("Runs may not mount existing volumes or config maps, set here")
+
+
+def test_queue_limits_are_set_and_only_editors_of_the_platform_change_weights(
+    page: Page, site: Site, browsing: Browsing
+) -> None:
+    address = make_policy(site, "queued", {"queue": {"max_waiting_runs": 1000}})
+    page.goto(address)
+    queue = page.get_by_role("region", name="Queue").first
+    waiting, weight = (queue.get_by_label(label) for label in ("Waiting runs per project", "Weight of each project"))
+    expect(waiting).to_have_value("1000")
+    weight.fill("2000")
+    expect(weight).to_have_accessible_description(re.compile("Must be a weight from 0.001 to 1000"))
+    weight.fill("2")
+    waiting.fill("500")
+    save(page)
+    expect(effective(page)).to_contain_text("Waiting runs at most 500, set here")
+    expect(effective(page)).to_contain_text("Weight 2, set here")
+    assert site.api("GET", address)["content"] == {"queue": {"max_waiting_runs": 500, "weight": 2}}
+    editor = browsing.open(site, token=site.make_token("quinn", editor="department/queued"))
+    editor.goto(address)
+    expect(editor.get_by_label("Weight of each project")).to_be_disabled()
+    expect(editor.get_by_text("Only editors of the platform can change it.")).to_be_visible()
+    editor.get_by_label("Waiting runs per project").fill("20")
+    save(editor)
+    expect(effective(editor)).to_contain_text("Waiting runs at most 20, set here")
+    assert site.api("GET", address)["content"] == {"queue": {"max_waiting_runs": 20, "weight": 2}}
 
 
 def test_policy_is_deleted_with_the_keyboard(page: Page, site: Site) -> None:

@@ -310,7 +310,7 @@ def list_policy_parts(effective: Row) -> Iterator[Row]:
             # Options from several scopes apply together, so the server returns a list.
             for entry in entries if isinstance(entries, list) else [entries]:
                 yield _row(f"rules.{path}.{bound}", entry)
-    for group in ("switches", "limit_factor"):
+    for group in ("switches", "limit_factor", "queue"):
         yield from (_row(f"{group}.{name}", entry) for name, entry in effective[group].items())
     for defaults in effective["defaults"]:
         source = f"{defaults['scope']} policy"

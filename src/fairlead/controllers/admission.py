@@ -110,7 +110,7 @@ class AdmissionPass:
                 self._sessions[executor] = self._open_session(executor, reserved)
         heads = self._load_heads()
         self._waiting = {run.id: run for run in (*heads, *reserved)}
-        queue = FairQueue(self._capacity_of)
+        queue = FairQueue(self._capacity_of, self._given.organization.queue_policies.weight_of)
         self._count_held(queue)
         # Reserved amounts are free for one run only, so its turn comes first.
         for run in reserved:

@@ -10,7 +10,7 @@ from fairlead.errors import Changed
 from fairlead.lifecycle import lifecycle
 from fairlead.lifecycle.attempts import NO_HISTORY, AttemptHistory, RetryPolicy, execution_of
 from fairlead.lifecycle.lifecycle import AttemptFailure, Decision, ExecutorAction
-from fairlead.model.assets import Quota
+from fairlead.model.assets import QueuePolicy, Quota
 from fairlead.model.columns import Condition
 from fairlead.model.records import (
     AttemptRecord,
@@ -28,6 +28,7 @@ from fairlead.run_events import RunEvent, RunEvents
 from fairlead.scheduling import quotas
 from fairlead.scheduling.admission import WAITING_FOR_TURN, AdmissionDecision
 from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY, QUOTA, QuotaLimits
+from fairlead.scheduling.queue_policies import QueuePolicies
 from fairlead.scheduling.quotas import QuotaShortage
 
 AUTHOR = "fairlead"
@@ -43,10 +44,18 @@ def load_quota_limits(tx: Transaction) -> QuotaLimits:
         for policy in tx.find(PolicyRecord)
         if "quota" in policy.content
     ]
-    if not quota_of_scopes:  # most platforms have no quotas, so the tree is not needed
-        return QuotaLimits()
-    parents = {record.scope: record.parent for record in tx.find(ScopeRecord) if record.parent}
-    return QuotaLimits.of(ScopeTree(parents), quota_of_scopes)
+    # Most platforms have no quotas, so the tree is not needed.
+    return QuotaLimits.of(_load_tree(tx), quota_of_scopes) if quota_of_scopes else QuotaLimits()
+
+
+def load_queue_policies(tx: Transaction) -> QueuePolicies:
+    """Read the queue policies of all scopes."""
+    policy_of_scopes = [
+        (policy.scope, QueuePolicy.model_validate(policy.content["queue"]))
+        for policy in tx.find(PolicyRecord)
+        if "queue" in policy.content
+    ]
+    return QueuePolicies.of(_load_tree(tx), policy_of_scopes) if policy_of_scopes else QueuePolicies()
 
 
 def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> bool:
@@ -60,11 +69,12 @@ def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> b
 
 
 class OrganizationCache(NamedTuple):
-    """Clusters and quotas as of one generation of the organization."""
+    """Clusters, quotas and queue policies as of one generation of the organization."""
 
     generation: int
     clusters: dict[str, Cluster]  # by scope
     quota_limits: QuotaLimits
+    queue_policies: QueuePolicies
 
 
 @dataclass
@@ -81,14 +91,17 @@ class RunStateWriter:
     run_events: RunEvents
     quota_freed: Callable[[str], None]
     # Only ever replaced as a whole, so other threads can read it without a lock.
-    organization: OrganizationCache = field(default_factory=lambda: OrganizationCache(-1, {}, QuotaLimits()))
+    organization: OrganizationCache = field(
+        default_factory=lambda: OrganizationCache(-1, {}, QuotaLimits(), QueuePolicies())
+    )
 
     def load_organization(self, tx: Transaction) -> OrganizationCache:
-        """Return the clusters and quotas, which are read again only after the organization has changed."""
+        """Return the cached organization, which is read again only after it has changed."""
         organization, generation = self.organization, tx.generation.organization
         if organization.generation != generation:
             clusters = {cluster.scope: cluster for _, cluster in load_clusters(tx)}
-            organization = self.organization = OrganizationCache(generation, clusters, load_quota_limits(tx))
+            limits, policies = load_quota_limits(tx), load_queue_policies(tx)
+            organization = self.organization = OrganizationCache(generation, clusters, limits, policies)
         return organization
 
     def claim(self, run: RunRecord) -> RunRecord | None:
@@ -197,6 +210,10 @@ class RunStateWriter:
         # A quota may have been added since this transaction was opened without exclusive access. The next pass sees it.
         quota_limits = self.load_organization(tx).quota_limits
         return not quota_limits.limiting_scopes(run.scope) or (exclusive and fits_quotas(tx, quota_limits, run))
+
+
+def _load_tree(tx: Transaction) -> ScopeTree:
+    return ScopeTree({record.scope: record.parent for record in tx.find(ScopeRecord) if record.parent})
 
 
 def _not_before(start: datetime | None, end: datetime) -> datetime:

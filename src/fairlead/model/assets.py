@@ -23,7 +23,7 @@ from fairlead.model.parsing import (
     suggest_names,
 )
 from fairlead.model.plans import Source, SourcedValue
-from fairlead.model.quantities import Bytes, Cpu, Duration, Factor, WholeNumber
+from fairlead.model.quantities import Bytes, Cpu, Duration, Factor, PositiveInteger, Weight, WholeNumber
 from fairlead.model.resources import Requirements
 from fairlead.model.scopes import PLATFORM, ScopeRef
 
@@ -158,6 +158,15 @@ class Quota(StrictModel):
     runs: WholeNumber | None = None
 
 
+class QueuePolicy(StrictModel):
+    """How many runs may wait in each project of a scope, and how much these projects get compared with others."""
+
+    ALLOWS_NULL = False
+
+    max_waiting_runs: PositiveInteger | None = None  # per project; None: unlimited
+    weight: Weight | None = None  # of each project; None: the weight of the scope above, or 1
+
+
 class Policy(StrictModel):
     """The policy of one scope."""
 
@@ -167,6 +176,7 @@ class Policy(StrictModel):
         "rules": {"resources.gpu": {"max": 2}, "resources.mem.limits": {"required": True, "max": "128Gi"}},
         "switches": {"existing_volumes": "block"},
         "quota": {"gpu": 8, "runs": 50},
+        "queue": {"max_waiting_runs": 1000},
     }
 
     scope: ScopeRef = PLATFORM
@@ -175,6 +185,7 @@ class Policy(StrictModel):
     rules: Mapping[str, Rule] = Field(default_factory=dict)
     switches: Switches = Field(default_factory=Switches)
     quota: Quota = Field(default_factory=Quota)
+    queue: QueuePolicy = Field(default_factory=QueuePolicy)
 
     @field_validator("rules")
     @classmethod
@@ -192,7 +203,8 @@ class Policy(StrictModel):
 
     def to_data(self) -> dict[str, Any]:
         """The policy as users write it, without its scope and unset fields."""
-        parts = self.model_dump(mode="json", include={"limit_factor", "rules", "switches", "quota"}, exclude_none=True)
+        sections = {"limit_factor", "rules", "switches", "quota", "queue"}
+        parts = self.model_dump(mode="json", include=sections, exclude_none=True)
         data = {"defaults": self.defaults.to_data(), **parts}
         return {name: value for name, value in data.items() if value}
 
@@ -274,7 +286,7 @@ class ScopeUsage:
 class EffectivePolicy:
     """The merged policies from the platform down to a scope, and the scope's usage.
 
-    Rules and quotas contain only the fields that are set.
+    Rules, quotas and the queue contain only the fields that are set.
     """
 
     scope: str
@@ -283,6 +295,7 @@ class EffectivePolicy:
     limit_factor: dict[str, EffectiveValue]
     defaults: list[ScopeDefaults]
     quotas: list[dict[str, Any]]
+    queue: dict[str, EffectiveValue]
     used: ScopeUsage
 
 

@@ -180,6 +180,7 @@ def _print_decimal(nanos: int, *, exponential: bool) -> str:
 
 MAX_INTEGER = 2**31 - 1  # Kubernetes limits replicas, user IDs and group IDs to signed 32-bit integers
 MAX_COUNT = Quantity.of(MAX_INTEGER)
+MIN_WEIGHT, MAX_WEIGHT = Fraction(1, 1000), Fraction(1000)
 MAX_EXACT_FLOAT = 2**53  # floats cannot represent every integer above this
 QuantityT = TypeVar("QuantityT", bound=Quantity)
 
@@ -295,14 +296,33 @@ def parse_duration(value: Any) -> Duration:
 
 def parse_factor(value: Any) -> Fraction:
     """Parse a factor of at least 1 exactly, without rounding."""
-    # Fraction() alone would accept 3/0, and 1e999999999 would exhaust memory.
-    text = value if isinstance(value, str) else repr(value)
-    factor = Fraction(text) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,18})?", text, re.ASCII) else Fraction(0)
+    factor = _parse_fraction(value)
     if not 1 <= factor <= 1000:
         raise field_error(
             "range", f"must be a factor from 1 to 1000, found {short_repr(value)}", "use a factor such as 1.1"
         )
     return factor
+
+
+def parse_weight(value: Any) -> Fraction:
+    """Parse the weight of a project in a queue."""
+    weight = _parse_fraction(value)
+    if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+        message = f"must be a weight from {float(MIN_WEIGHT)} to {MAX_WEIGHT}, found {short_repr(value)}"
+        raise field_error("range", message, "use a weight such as 2 or 0.5")
+    return weight
+
+
+def parse_positive_integer(value: Any) -> int:
+    """Parse an integer of at least 1."""
+    return parse_integer(value, minimum=1)
+
+
+def _parse_fraction(value: Any) -> Fraction:
+    """Parse a number with up to four digits before the decimal point. Returns 0 for anything else."""
+    # Fraction() alone would accept 3/0, and 1e999999999 would exhaust memory.
+    text = value if isinstance(value, str) else repr(value)
+    return Fraction(text) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,18})?", text, re.ASCII) else Fraction(0)
 
 
 def _parse_quantity(value: Any, example: str, kind: type[QuantityT]) -> QuantityT:
@@ -347,7 +367,13 @@ def _amount(*examples: Any) -> WithJsonSchema:
 
 
 _TEXT = PlainSerializer(str, return_type=str, when_used="unless-none")
-_WHOLE = WithJsonSchema({"type": ["integer", "string"], "minimum": 0, "maximum": MAX_INTEGER, "pattern": "^[0-9]+$"})
+_WHOLE_SCHEMA: dict[str, Any] = {
+    "type": ["integer", "string"],
+    "minimum": 0,
+    "maximum": MAX_INTEGER,
+    "pattern": "^[0-9]+$",
+}
+_WHOLE = WithJsonSchema(_WHOLE_SCHEMA)
 _TIME = WithJsonSchema({"type": ["string", "integer"], "examples": ["90m", "2h", "1d12h", 3600]})
 _GPU_MEMORY = WithJsonSchema({"type": "string", "examples": ["50%", "10GB", "8Gi"]})
 
@@ -362,5 +388,9 @@ Count = Annotated[Quantity, PlainValidator(parse_count), _TEXT, _amount(2)]
 DeviceMemory = Annotated[Percent | GpuMemory, PlainValidator(parse_gpu_memory), _TEXT, _GPU_MEMORY]
 Id = Annotated[int, PlainValidator(parse_id), _WHOLE]
 WholeNumber = Annotated[int, PlainValidator(parse_integer), _WHOLE]
+PositiveInteger = Annotated[
+    int, PlainValidator(parse_positive_integer), WithJsonSchema({**_WHOLE_SCHEMA, "minimum": 1})
+]
 Seconds = Annotated[Duration, PlainValidator(parse_duration), PlainSerializer(int), _TIME]
 Factor = Annotated[Fraction, PlainValidator(parse_factor), PlainSerializer(float), _amount(1.1)]
+Weight = Annotated[Fraction, PlainValidator(parse_weight), PlainSerializer(float), _amount(2, 0.5)]

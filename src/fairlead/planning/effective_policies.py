@@ -6,6 +6,7 @@ from typing import Any
 from fairlead.model.assets import Difference, EffectivePolicy, EffectiveValue, Policy, ScopeDefaults, ScopeUsage
 from fairlead.resolution import policy_merging
 from fairlead.resolution.policy_merging import EffectiveRule
+from fairlead.scheduling.queue_policies import merge_queue_policies
 
 Json = dict[str, Any]
 
@@ -15,6 +16,7 @@ def merge_policies(policies: Sequence[Policy], scope: str, used: Callable[[str],
     rules = ((path, _describe_rule(rule)) for path, rule in sorted(policy_merging.merge_rules(policies).items()))
     defaults = (ScopeDefaults(policy.scope, policy.defaults.to_data()) for policy in policies)
     quotas = ((policy.scope, policy.quota.model_dump(exclude_none=True)) for policy in policies)
+    queue = merge_queue_policies((policy.scope, policy.queue) for policy in policies)
     return EffectivePolicy(
         scope=scope,
         # A bound at `resources.mem` applies to the request, and leaves an empty entry at `resources.mem` itself.
@@ -26,6 +28,7 @@ def merge_policies(policies: Sequence[Policy], scope: str, used: Callable[[str],
         },
         defaults=[item for item in defaults if item.requirements],
         quotas=[{"scope": owner, **quota, "used": used(owner)} for owner, quota in quotas if quota],
+        queue={name: EffectiveValue.of(value) for name, value in sorted(queue.items())},
         used=used(scope),
     )
 

@@ -163,7 +163,7 @@ class ConfigFiles:
                 if (kind, name) in defined or not unit.permissions.may(permission, record.scope):
                     continue
                 if kind == "Policy":
-                    unit.remove(record, "policy", record.scope, record.scope)
+                    self.policies.remove(unit, record)
                 elif kind in self.assets:
                     self.assets[kind].remove(unit, record)
                 else:

@@ -90,7 +90,7 @@ class Policies:
         with self.units.changing(call, "organization") as unit:
             record = self.find(unit, scope, Permission.SHARE)
             unit.check_writable(record, "policy", force=force)
-            unit.remove(record, "policy", scope, scope)
+            self.remove(unit, record)
 
     def effective(self, call: Call, scope: str) -> EffectivePolicy:
         """Return the effective policy of a scope, with the source of each part."""
@@ -106,6 +106,7 @@ class Policies:
         with self.units.reading(call) as unit:
             unit.require(Permission.SHARE, scope, scope)
             check_profile(unit, draft.defaults.profile, draft.scope)
+            check_weight(unit, unit.organization.policies.get(scope), draft.to_data())
             return _evaluate_draft(unit, draft)
 
     def find(self, unit: UnitOfWork, scope: str, permission: Permission = Permission.VIEW) -> PolicyRecord:
@@ -122,6 +123,7 @@ class Policies:
     ) -> PolicyRecord:
         """Create or replace a policy in a unit of work."""
         content = policy.to_data()
+        check_weight(unit, record, content)
         if record is None:
             created = PolicyRecord(**unit.creation_fields(), scope=policy.scope, content=content, managed_by=managed_by)
             return unit.add(created, "policy", policy.scope, policy.scope)
@@ -130,6 +132,11 @@ class Policies:
         managed_by = managed_by or record.managed_by
         after = replace(record, content=content, managed_by=managed_by, **unit.update_fields(record))
         return unit.save(record, after, "policy.edit", policy.scope, policy.scope)
+
+    def remove(self, unit: UnitOfWork, record: PolicyRecord) -> None:
+        """Delete a policy in a unit of work."""
+        check_weight(unit, record, {})
+        unit.remove(record, "policy", record.scope, record.scope)
 
 
 def check_profile(unit: UnitOfWork, profile: str | None, scope: str) -> None:
@@ -143,6 +150,26 @@ def check_profile(unit: UnitOfWork, profile: str | None, scope: str) -> None:
             profile, (item.name for item in unit.tx.find(ComputeResourceRecord, *unit.visible_scopes(), limit=1000))
         )
         raise RequestRejected([Violation("defaults.profile", "unknown_profile", message, hint)])
+
+
+def check_weight(unit: UnitOfWork, record: PolicyRecord | None, content: JSON) -> None:
+    """Raise `RequestRejected` if the new content changes a weight and the caller is not an editor of the platform.
+
+    Projects of all scopes can compete for the same machines and quotas. If a permission for a lower scope were enough,
+    its administrators could give their own projects a larger share at the expense of all others.
+    """
+    before = None if record is None else record.content.get("queue", {}).get("weight")
+    after = content.get("queue", {}).get("weight")
+    if before == after or unit.permissions.may(Permission.SHARE, PLATFORM):
+        return
+    changed = f"is {_format_weight(after)} instead of {_format_weight(before)}"
+    message = f"{changed}; only editors and administrators of the platform can change a weight"
+    hint = "keep the current weight, or ask an editor or administrator of the platform"
+    raise RequestRejected([Violation("queue.weight", "weight", message, hint)])
+
+
+def _format_weight(weight: float | None) -> str:
+    return "not set" if weight is None else f"{weight:g}"
 
 
 def _load_usage(unit: UnitOfWork, scopes: Sequence[str]) -> Callable[[str], ScopeUsage]:

@@ -133,7 +133,8 @@ def load_allowances(
     # The first scope contains the others, so these conditions select all runs that count toward the quotas.
     within = (*quota_limits.within(path[0]), *([Condition("id", "!=", excluding)] if excluding else []))
     usage = unit.tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *within)
-    waiting, queue = Queue(quota_limits.allowances(usage)), FairQueue(quota_limits.capacity_for_shares)
+    waiting = Queue(quota_limits.allowances(usage))
+    queue = FairQueue(quota_limits.capacity_for_shares, unit.organization.queue_policies.weight_of)
     _count_held(queue, usage)
     held = (*WAITING, Condition("reason", "=", QUOTA), *within)
     heads = {
@@ -210,16 +211,16 @@ def _list_ahead(
 def _open_queue(unit: UnitOfWork, executors: Executors, run: RunRecord) -> FairQueue:
     """The shares that count for a run: those of this machine, or those of its quotas."""
     cluster = unit.organization.clusters.get(run.cluster or "")
-    executor = executors.find(cluster)
+    executor, weight_of = executors.find(cluster), unit.organization.queue_policies.weight_of
     if executor is not None and not executor.has_scheduler:
         (node,) = executor.nodes()
         capacity = capacity_for_shares(node)
-        queue = FairQueue(lambda _scope: capacity)
+        queue = FairQueue(lambda _scope: capacity, weight_of)
         own = Condition("server_id", "=", executors.server_id)
         _count_held(queue, unit.tx.tally(RunRecord, COUNTED_BY, Condition("active", "=", True), own))
         return queue
     quota_limits = unit.organization.quota_limits
-    queue = FairQueue(quota_limits.capacity_for_shares)
+    queue = FairQueue(quota_limits.capacity_for_shares, weight_of)
     if path := quota_limits.limiting_scopes(run.scope):
         _count_held(queue, unit.tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *quota_limits.within(path[0])))
     return queue

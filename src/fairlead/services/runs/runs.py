@@ -41,6 +41,7 @@ from fairlead.services.runs.functions import (
 )
 from fairlead.services.runs.plan_tokens import PlanTokens, digest_of_plan
 from fairlead.services.runs.queue import load_allowances, load_reservation, next_entry
+from fairlead.services.runs.waiting_limits import check_waiting_limit, is_limited
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
@@ -133,13 +134,14 @@ class Runs:
             return {**planned.data, "token": self.plan_tokens.issue(unit, scope, digest)}
 
     def submit(self, call: Call, scope: str, request: RunRequest) -> RunRecord:
-        """Store a run in the queue. Raises `RequestRejected` with all violations."""
+        """Store a run in the queue. Raises `RequestRejected` with all violations, `QueueFull` if too many runs wait."""
         try:
-            with self.units.recording(call) as unit:
+            with self.units.recording(call, exclusive=is_limited(self.units, scope)) as unit:
                 if (before := unit.find_response(RunRecord)) is not None:
                     return before
                 unit.require(Permission.RUN, scope, scope)
                 reject_schedule(scope, request)
+                check_waiting_limit(unit, scope)
                 request = resolve_function(unit, scope, request)
                 record = self._store(unit, scope, request, self._plan_as_previewed(unit, scope, request))
                 unit.store_response(record)
@@ -164,13 +166,16 @@ class Runs:
     def submit_scheduled(self, unit: UnitOfWork, schedule: ScheduleRecord) -> RunRecord:
         """Submit a scheduled run as the caller, in a unit of work."""
         unit.require(Permission.RUN, schedule.scope, schedule.scope)
+        check_waiting_limit(unit, schedule.scope)
         request = resolve_function(unit, schedule.scope, _parse(schedule.request))
         planned = self._plan(unit, schedule.scope, request, unit.make_id())
         return self._store(unit, schedule.scope, request, planned, schedule=schedule.name)
 
     def change(self, call: Call, run_id: str, change: JSON, project: str | None = None) -> RunRecord:
         """Atomically replace a waiting run with one that has a changed request."""
-        with self.units.recording(call) as unit:
+        moves_to = None if project is None else f"project/{project}"
+        exclusive = moves_to is not None and is_limited(self.units, moves_to)
+        with self.units.recording(call, exclusive=exclusive) as unit:
             if (response := unit.find_response(RunRecord)) is not None:
                 return response
             before = find_run(unit, run_id, Permission.RUN)
@@ -178,8 +183,10 @@ class Runs:
             if not is_unscheduled(before):
                 message = f"run {run_id} is {before.state}; only waiting runs can be changed"
                 raise Conflict(message, "submit it again with different values")
-            scope = before.scope if project is None else f"project/{project}"
+            scope = moves_to or before.scope
             unit.require(Permission.RUN, scope, scope)
+            if scope != before.scope:  # otherwise, the new run takes the place of the old one
+                check_waiting_limit(unit, scope)
             plan = unit.tx.get(PlanRecord, id=run_id)
             old_request: JSON = {} if plan is None else plan.request
             request = _parse(merge_patch(old_request, change))

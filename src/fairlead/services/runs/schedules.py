@@ -19,6 +19,7 @@ from fairlead.model.scopes import Permission
 from fairlead.ports import Principal
 from fairlead.run_events import RunEvent, RunEvents
 from fairlead.services.runs.runs import Runs
+from fairlead.services.runs.waiting_limits import is_limited
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
@@ -87,7 +88,7 @@ class Schedules:
 
     def run(self, call: Call, scope: str, name: str) -> RunRecord:
         """Submit a schedule's run now, as the caller. The schedule's next time does not change."""
-        with self.units.recording(call) as unit:
+        with self.units.recording(call, exclusive=is_limited(self.units, scope)) as unit:
             if (before := unit.find_response(RunRecord)) is not None:
                 return before
             run = unit.store_response(self.runs.submit_scheduled(unit, _find(unit, scope, name, Permission.RUN)))
@@ -116,7 +117,7 @@ class Schedules:
         owner = Call(principal=Principal(record.user, tuple(record.groups), via=VIA))
         submitted: list[RunRecord] = []
         try:
-            with self.units.recording(owner) as unit:
+            with self.units.recording(owner, exclusive=is_limited(self.units, record.scope)) as unit:
                 due = cron_times.find_due(record, unit.now)
                 if due.times and not (skipped := _find_overlap(unit, record)):
                     # Submits one run for each due time, including missed times that the schedule makes up for.

@@ -40,6 +40,7 @@ from fairlead.model.scopes import (
 )
 from fairlead.ports import OWN_USERS, Authenticator, Clock, ConfigPart, MakeId, Principal, Store, Transaction
 from fairlead.scheduling.queue_order import QuotaLimits
+from fairlead.scheduling.queue_policies import QueuePolicies
 
 UNCOMMITTED = -1  # generation of an organization with uncommitted changes; stored generations are never negative
 TOKEN_PREFIX = "fl_"  # distinguishes tokens issued by this server from the identity provider's tokens
@@ -138,6 +139,11 @@ class Organization:
     def quota_limits(self) -> QuotaLimits:
         """The quotas of all scopes."""
         return QuotaLimits.of(self.tree, ((scope, policy.quota) for scope, policy in self.parsed_policies.items()))
+
+    @cached_property
+    def queue_policies(self) -> QueuePolicies:
+        """The queue policies of all scopes."""
+        return QueuePolicies.of(self.tree, ((scope, policy.queue) for scope, policy in self.parsed_policies.items()))
 
     def policies_of(self, scope: str) -> tuple[Policy, ...]:
         """Return the policies that apply to a scope, starting with the platform's."""
@@ -357,6 +363,11 @@ class UnitOfWorkFactory:
         principal = self._authenticate(call)
         with self._store.changing(part, *more) as tx:
             yield self._build(tx, call, principal, changed="organization" in (part, *more))
+
+    @property
+    def latest_organization(self) -> Organization | None:
+        """The organization that the latest transaction read, which may be outdated; None before the first one."""
+        return self._organization
 
     def is_recently_authenticated(self, call: Call) -> bool:
         """Whether the caller was authenticated recently. Only reads caches; each operation authenticates again."""

@@ -1,4 +1,4 @@
-/** Form fields for limit factors and quotas. */
+/** Form fields for limit factors, quotas and the queue. */
 import { SimpleGrid } from "@mantine/core";
 import { AmountInput } from "../../forms/AmountInput";
 import { BYTES, CORES } from "../../forms/quantities";
@@ -71,6 +71,42 @@ export function Quota({ draft, change }: Props) {
           path={`quota.${name}`}
         />
       ))}
+    </SimpleGrid>
+  );
+}
+
+interface QueueProps extends Props {
+  /** Only editors of the platform may change weights. */
+  maySetWeight: boolean;
+}
+
+export function QueueLimits({ draft, change, maySetWeight }: QueueProps) {
+  const set = (part: Partial<PolicyDraft["queue"]>) => change({ queue: { ...draft.queue, ...part } });
+  return (
+    <SimpleGrid cols={{ base: 1, xs: 2 }}>
+      <TextField
+        label="Waiting runs per project"
+        description="More submissions are rejected."
+        placeholder="not set"
+        inputMode="numeric"
+        value={draft.queue.max_waiting_runs}
+        onChange={(text) => set({ max_waiting_runs: text })}
+        path="queue.max_waiting_runs"
+      />
+      <TextField
+        label="Weight of each project"
+        description={
+          maySetWeight
+            ? "Weight 2 gets twice the share of weight 1."
+            : "Only editors of the platform can change it."
+        }
+        placeholder="not set"
+        inputMode="decimal"
+        disabled={!maySetWeight}
+        value={draft.queue.weight}
+        onChange={(text) => set({ weight: text })}
+        path="queue.weight"
+      />
     </SimpleGrid>
   );
 }

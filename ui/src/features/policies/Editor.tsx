@@ -2,6 +2,7 @@
 import { Anchor, Button, Group, Text } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useEffect, useState } from "react";
+import { useMay } from "../../api/currentUser";
 import { type Finding, isProblem, violationsOf } from "../../api/problems";
 import { ConflictDialog } from "../../forms/ConflictDialog";
 import { Findings } from "../../forms/findings";
@@ -30,6 +31,7 @@ interface Props {
 
 export function Editor({ scope, original, effective }: Props) {
   const navigate = useNavigate();
+  const may = useMay();
   // The version that the form edits. Saving must fail if someone else has changed the policy since then.
   const [base, setBase] = useState(original);
   const [draft, setDraft] = useState(() => readPolicy(original?.content));
@@ -132,6 +134,7 @@ export function Editor({ scope, original, effective }: Props) {
             draft={draft}
             onChange={change}
             mayLimitGpuMemory={effective.switches.gpu_memory_limits?.value === true}
+            maySetWeight={may("editor", "platform")}
           />
         </Findings>
       </PolicyLayout>

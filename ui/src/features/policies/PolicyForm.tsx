@@ -1,7 +1,7 @@
 /** Form for one scope's policy. */
 import { RequirementsFields } from "../../forms/requirements/RequirementsFields";
 import { Card } from "../../shell/Page";
-import { LimitFactors, Quota } from "./Amounts";
+import { LimitFactors, QueueLimits, Quota } from "./Amounts";
 import type { PolicyDraft } from "./drafts";
 import { Rules } from "./Rules";
 import { Switches } from "./Switches";
@@ -10,9 +10,10 @@ interface Props {
   draft: PolicyDraft;
   onChange: (draft: PolicyDraft) => void;
   mayLimitGpuMemory: boolean;
+  maySetWeight: boolean;
 }
 
-export function PolicyForm({ draft, onChange, mayLimitGpuMemory }: Props) {
+export function PolicyForm({ draft, onChange, mayLimitGpuMemory, maySetWeight }: Props) {
   const change = (part: Partial<PolicyDraft>) => onChange({ ...draft, ...part });
   return (
     <>
@@ -30,6 +31,9 @@ export function PolicyForm({ draft, onChange, mayLimitGpuMemory }: Props) {
       </Card>
       <Card title="Quota" about="Total for all runs in this scope.">
         <Quota draft={draft} change={change} />
+      </Card>
+      <Card title="Queue" about="For each project. The smallest limit and the nearest scope's weight apply.">
+        <QueueLimits draft={draft} change={change} maySetWeight={maySetWeight} />
       </Card>
       <Card title="Defaults" about="Used when nothing else sets a value. The nearest scope's value applies.">
         <RequirementsFields

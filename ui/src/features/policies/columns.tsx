@@ -18,6 +18,7 @@ function listContents(content: Tree): string[] {
     ...count("switches", "switch", "switches"),
     ...named("limit_factor", "limit factors"),
     ...named("quota", "quota"),
+    ...named("queue", "queue"),
     ...named("defaults", "defaults"),
   ];
 }

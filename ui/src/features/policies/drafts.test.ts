@@ -25,6 +25,7 @@ const FULL_POLICY: Tree = {
   },
   switches: { storage_classes: [], registries: ["docker.io"], allow_root: false, never_fits: "warn" },
   quota: { cpu: "200", mem: "1Ti", runs: 50 },
+  queue: { max_waiting_runs: 1000, weight: 0.5 },
 };
 
 /** Returns the content to send after a change to the draft. */
@@ -40,7 +41,10 @@ describe("round trips", () => {
     ["everything", FULL_POLICY],
     ["zeros", { quota: { gpu: 0, runs: 0 }, rules: { "resources.gpu": { min: 0, max: 0 } } }],
     ["numbers and flags among options", { rules: { run_as_user: { options: [0, 1000] } } }],
-    ["values without a form field", { rules: { deadline: { max: "2h", odd: 1 } }, quota: { odd: 1 } }],
+    [
+      "values without a form field",
+      { rules: { deadline: { max: "2h", odd: 1 } }, quota: { odd: 1 }, queue: { odd: 1 } },
+    ],
   ])("keep %s", (_, content) => {
     expect(writePolicy(readPolicy(content), content)).toEqual(content);
   });
@@ -73,10 +77,37 @@ describe("round trips", () => {
         draft.rules = [];
         draft.quota.runs = " ";
         draft.limit_factor.mem = "";
+        draft.queue.weight = "";
       },
-      { rules: { replicas: { max: 4 } }, quota: { runs: 5 }, limit_factor: { mem: 2 } },
+      {
+        rules: { replicas: { max: 4 } },
+        quota: { runs: 5 },
+        limit_factor: { mem: 2 },
+        queue: { weight: 2 },
+      },
     );
     expect(written).toEqual({});
+  });
+});
+
+describe("the queue", () => {
+  it.each([
+    [{ max_waiting_runs: " 500 " }, { max_waiting_runs: "500" }],
+    [{ weight: "2" }, { weight: "2" }],
+    [
+      { max_waiting_runs: "500", weight: "0.5" },
+      { max_waiting_runs: "500", weight: "0.5" },
+    ],
+  ])("with %j is sent as %j", (queue, expected) => {
+    expect(writeWith((draft) => void Object.assign(draft.queue, queue)).queue).toEqual(expected);
+  });
+
+  it("keeps a weight that the user may not change", () => {
+    const content = { queue: { max_waiting_runs: 1000, weight: 2 } };
+    const written = writeWith((draft) => {
+      draft.queue.max_waiting_runs = "500";
+    }, content);
+    expect(written).toEqual({ queue: { max_waiting_runs: "500", weight: 2 } });
   });
 });
 

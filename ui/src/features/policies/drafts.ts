@@ -24,6 +24,7 @@ export interface PolicyDraft {
   lists: Record<(typeof LISTS)[number], string[] | null>;
   limit_factor: Record<Resource, string>;
   quota: { gpu: string; cpu: Amount; mem: Amount; runs: string };
+  queue: { max_waiting_runs: string; weight: string };
   defaults: RequirementsDraft;
 }
 
@@ -37,7 +38,7 @@ export const NEW_RULE: RuleDraft = {
 };
 
 export function readPolicy(content: Tree = {}): PolicyDraft {
-  const { rules = {}, switches = {}, limit_factor = {}, quota = {} } = content;
+  const { rules = {}, switches = {}, limit_factor = {}, quota = {}, queue = {} } = content;
   return {
     rules: Object.entries(rules as Tree).map(([path, rule]) => ({
       path,
@@ -56,6 +57,7 @@ export function readPolicy(content: Tree = {}): PolicyDraft {
       mem: splitAmount(quota.mem, "Gi"),
       runs: text(quota.runs),
     },
+    queue: collect(["max_waiting_runs", "weight"], (name) => text(queue[name])),
     defaults: readDraft(content.defaults, "policy"),
   };
 }
@@ -110,6 +112,7 @@ function write(draft: PolicyDraft): Tree {
       mem: joinAmount(draft.quota.mem),
       runs: draft.quota.runs,
     }),
+    queue: trimmed(draft.queue),
   };
 }
 

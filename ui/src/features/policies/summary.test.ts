@@ -10,8 +10,8 @@ function withSource(value: unknown, scope: string | null = "platform") {
 
 function makeEffective(parts: Tree): EffectivePolicy {
   const switches = Object.fromEntries(SWITCHES.map(({ name }) => [name, withSource(null, null)]));
-  const policy = { scope: "project/forest", rules: {}, switches, limit_factor: {}, quotas: [], defaults: [] };
-  return { ...policy, ...parts } as unknown as EffectivePolicy;
+  const empty = { rules: {}, limit_factor: {}, quotas: [], queue: {}, defaults: [] };
+  return { scope: "project/forest", switches, ...empty, ...parts } as unknown as EffectivePolicy;
 }
 
 function linesOf(sections: SummarySection[], title: string): string[] | undefined {
@@ -99,6 +99,22 @@ describe("summarizeEffective", () => {
       "Secrets A, B (project/forest)",
       "CPU compute request 1 (platform)",
     ]);
+  });
+});
+
+describe("the queue", () => {
+  it("has lines with their sources in the effective policy", () => {
+    const queue = { max_waiting_runs: withSource(1000), weight: withSource(0.5, "department/vision") };
+    const sections = summarizeEffective(makeEffective({ queue }));
+    expect(linesOf(sections, "Queue")).toEqual([
+      "Waiting runs at most 1,000 (platform)",
+      "Weight 0.5 (department/vision)",
+    ]);
+  });
+
+  it("has lines in the summary of one policy", () => {
+    const sections = summarizePolicy({ queue: { weight: 2, max_waiting_runs: 20 } }, "platform");
+    expect(linesOf(sections, "Queue")).toEqual(["Weight 2 (platform)", "Waiting runs at most 20 (platform)"]);
   });
 });
 

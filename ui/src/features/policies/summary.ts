@@ -68,6 +68,14 @@ export function summarizeEffective(policy: EffectivePolicy): SummarySection[] {
       lines: policy.quotas.flatMap((quota) => listQuota(quota)),
     },
     {
+      title: "Queue",
+      note: "For each project",
+      lines: Object.entries(policy.queue).map(([name, { value, source }]) => ({
+        ...describeQueue(name, value),
+        scope: source.scope,
+      })),
+    },
+    {
       title: "Defaults",
       note: policy.defaults.length > 1 ? "The nearest scope's value applies" : undefined,
       // The nearest scope comes first, because it overrides the others.
@@ -96,6 +104,7 @@ export function summarizePolicy(content: Tree, scope: string): SummarySection[] 
   );
   const switches = Object.entries((content.switches ?? {}) as Tree);
   const factors = Object.entries((content.limit_factor ?? {}) as Tree);
+  const queue = Object.entries((content.queue ?? {}) as Tree);
   const sections = [
     { title: "Rules", lines: rules },
     {
@@ -107,6 +116,7 @@ export function summarizePolicy(content: Tree, scope: string): SummarySection[] 
       lines: factors.map(([name, value]) => ({ ...describeFactor(name, value), scope })),
     },
     { title: "Quota", lines: listQuota({ ...content.quota, scope }) },
+    { title: "Queue", lines: queue.map(([name, value]) => ({ ...describeQueue(name, value), scope })) },
     { title: "Defaults", lines: listDefaults(content.defaults ?? {}, scope) },
   ];
   return sections.filter((section) => section.lines.length > 0);
@@ -135,6 +145,11 @@ function showQuota(name: string, amount: string | number): string {
 
 function describeFactor(name: string, value: unknown) {
   return { setting: `${RESOURCES[name] ?? name} limit`, text: `${value} × request` };
+}
+
+function describeQueue(name: string, value: unknown) {
+  if (name === "weight") return { setting: "Weight", text: String(value) };
+  return { setting: "Waiting runs", text: `at most ${Number(value).toLocaleString("en")}` };
 }
 
 function listQuota(quota: Quota): SummaryLine[] {
