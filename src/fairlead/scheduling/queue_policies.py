@@ -37,7 +37,7 @@ class QueuePolicies:
 
     @classmethod
     def of(cls, tree: ScopeTree, policies: Iterable[tuple[str, QueuePolicy]]) -> Self:
-        """The queue policies of scopes. Those that set nothing are ignored."""
+        """The queue policies of scopes. Empty policies are ignored."""
         return cls(tree, {scope: policy for scope, policy in policies if policy.model_fields_set})
 
     def weight_of(self, scope: str) -> float:
@@ -46,7 +46,7 @@ class QueuePolicies:
         return DEFAULT_WEIGHT if weight is None else float(weight.value)
 
     def limit_of(self, scope: str) -> SourcedValue | None:
-        """The limit on the waiting runs of a project, with its source; None if there is no limit."""
+        """The limit on the waiting runs of a project, with its source; None if it is not limited."""
         return self._merge(scope).get("max_waiting_runs")
 
     def _merge(self, scope: str) -> dict[str, SourcedValue]:
