@@ -1,6 +1,6 @@
 """The queue compared with a simple reference that examines every waiting run again after each start."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,9 +106,8 @@ class Reference:
         urgent = [run for run in self.waiting if self.now - run.submitted_at >= URGENT_SECONDS]
         yield from sorted(urgent, key=lambda run: run.key)
         others = [run for run in self.waiting if run not in urgent]
-        first = {scope: min(run.key for run in others if run.submit.scope == scope) for scope in _scopes(others)}
-        for scope in sorted(first, key=lambda scope: (self.share(scope), first[scope])):
-            yield from sorted((run for run in others if run.submit.scope == scope), key=lambda run: run.key)
+        # If projects have equal shares, the older run is next.
+        yield from sorted(others, key=lambda run: (self.share(run.submit.scope), run.key))
 
     def may_start(self, run: SimulatedRun) -> bool:
         """Whether a run fits and takes nothing that is reserved for another run."""
@@ -153,10 +152,6 @@ class Reference:
         self.started.append(run.number)
         if run is self.reserved:
             self.reserved = None
-
-
-def _scopes(runs: Sequence[SimulatedRun]) -> list[str]:
-    return sorted({run.submit.scope for run in runs})
 
 
 class Comparison:

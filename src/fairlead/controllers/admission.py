@@ -297,11 +297,11 @@ class Admissions:
         # One entry per request and memory, because the next attempt may request more memory.
         self._demands: dict[tuple[str, int], Demand] = {}
 
-    def admit(self, now: datetime, changed: Collection[str] = (), *, update_reasons: bool = True) -> set[str]:
+    def admit(self, now: datetime, changed: Collection[str] = (), *, update_reasons: bool = True) -> bool:
         """Admit waiting runs, and save the reasons of those in `changed`; with `update_reasons`, of all groups.
 
-        Returns the runs whose reasons the next pass must save: each takes a transaction, and new runs must not wait for
-        thousands of them.
+        Returns whether the next pass must save reasons of groups: each takes a transaction, and new runs must not wait
+        for hundreds of them.
         """
         with self.store.reading() as tx:
             organization = self.state_writer.load_organization(tx)
@@ -314,8 +314,7 @@ class Admissions:
             admission_pass = AdmissionPass(tx, given, self._load_demand)
             outcomes = admission_pass.decide()
             explained = admission_pass.explain(admission_pass.read_waiting(changed))
-            if update_reasons:
-                explained += admission_pass.explain(admission_pass.read_members())
+            members = admission_pass.explain(admission_pass.read_members()) if update_reasons else []
         # Cluster runs come first: work queues start them while the local runs start one by one.
         for outcome in outcomes:
             if outcome.is_handed_over:
@@ -325,14 +324,14 @@ class Admissions:
                 claimed = self.state_writer.claim(outcome.run)
                 if claimed is not None:
                     self._start(claimed, outcome.executor)
-        saved, unsaved = 0, set[str]()
-        for outcome in {outcome.run.id: outcome for outcome in (*outcomes, *explained)}.values():
+        saved, is_limited = 0, False
+        for outcome in {outcome.run.id: outcome for outcome in (*outcomes, *explained, *members)}.values():
             # The next pass depends on the reservation, so it is always saved.
             if saved >= MAX_SAVED and outcome.reserved_by == outcome.run.reserved_by:
-                unsaved.add(outcome.run.id)
+                is_limited = True
             elif not outcome.admitted:
                 saved += self._save_reason(outcome)
-        return unsaved
+        return is_limited and bool(members)
 
     def _save_reason(self, outcome: AdmissionOutcome) -> bool:
         """Save why a run waits. Returns whether that has changed."""

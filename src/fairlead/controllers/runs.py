@@ -204,7 +204,8 @@ class RunController:
             explain, self._postponed = self._postponed, None
             update_reasons, self._resync_due = self._resync_due, False
             with log_failures("admission"):
-                self._postponed = self.admissions.admit(now, explain, update_reasons=update_reasons) or None
+                self._resync_due = self.admissions.admit(now, explain, update_reasons=update_reasons)
+                self._postponed = set() if self._resync_due else None
 
     def _follow_clusters(self) -> None:
         self.executors.refresh()

@@ -212,19 +212,21 @@ runs = _record(
     _column("priority", sa.Integer, server_default="0"),
     _column("queue_key", Text, server_default=""),
     _column("request_key", Text, server_default=""),
-    _column("reserved_by", Text, nullable=True, index=True),
+    _column("reserved_by", Text, nullable=True),
     _column("attempt", sa.Integer, server_default="1"),
     _column("retry_at", UtcDateTime, nullable=True),
     _column("idle_seconds", sa.Integer, nullable=True),
     _column("last_used_at", UtcDateTime, nullable=True),
     _column("schedule", Text, nullable=True),
     sa.Index("ix_runs_active", "active", "server_id", "queue_key", "id"),  # the queue, in order
-    # The first waiting run of each group of equal requests, without reading the rows of the others.
+    # The waiting runs of each group of equal requests, in order. It contains all columns that find the first of each.
     sa.Index(
         "ix_runs_waiting",
-        *("active", "state", "scope", "cluster", "request_key", "mem_bytes", "priority", "queue_key", "retry_at"),
+        *("active", "state", "scope", "cluster", "request_key", "mem_bytes", "priority", "queue_key", "id"),
+        *("retry_at", "server_id"),
         **_without_server,
     ),
+    sa.Index("ix_runs_reserved_by", "reserved_by", "active", "server_id", "queue_key", "id"),
     sa.Index("ix_runs_retry_at", "active", "retry_at"),
     sa.Index("ix_runs_compute_resource", "compute_resource_id", "active"),
     sa.Index("ix_runs_template", "template_id", "active"),

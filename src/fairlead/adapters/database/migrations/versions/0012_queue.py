@@ -15,15 +15,8 @@ BATCH = 200
 GIGA = 10**9  # amounts of plans are in nano-units
 # Only waiting runs, in the order in which a pass groups them.
 WAITING_COLUMNS = [
-    "active",
-    "state",
-    "scope",
-    "cluster",
-    "request_key",
-    "mem_bytes",
-    "priority",
-    "queue_key",
-    "retry_at",
+    *("active", "state", "scope", "cluster", "request_key", "mem_bytes", "priority", "queue_key", "id"),
+    *("retry_at", "server_id"),
 ]
 WAITING_ONLY = sa.text("server_id IS NULL")
 
@@ -50,7 +43,7 @@ def upgrade() -> None:
         "ix_runs_waiting", "runs", WAITING_COLUMNS, sqlite_where=WAITING_ONLY, postgresql_where=WAITING_ONLY
     )
     op.create_index("ix_runs_retry_at", "runs", ["active", "retry_at"])
-    op.create_index("ix_runs_reserved_by", "runs", ["reserved_by"])
+    op.create_index("ix_runs_reserved_by", "runs", ["reserved_by", "active", "server_id", "queue_key", "id"])
 
 
 def downgrade() -> None:
