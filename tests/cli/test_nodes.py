@@ -73,6 +73,15 @@ def make_fake_server(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **fields: An
     return world
 
 
+def make_world_without_clusters(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world with a project and no clusters. The CLI uses it from now on."""
+    world = initialize_world(MemoryStore(), monkeypatch, tree=())
+    world.remove_cluster()
+    world.services.scopes.create(world.root, Project(name="lost"))
+    monkeypatch.setattr(command, "connect_to_server", lambda: FakeClient(world))
+    return world
+
+
 def lines_of(result: CommandResult) -> list[str]:
     """The lines that a command printed."""
     assert (result.code, result.err) == (0, "")
@@ -125,7 +134,7 @@ def test_capacity_is_shown_per_cluster_with_fitting_compute_resources(terminal: 
 
 def test_compute_resources_are_listed_with_the_number_that_fits_now(terminal: Terminal) -> None:
     terminal.succeed("compute", "create", "counted", "--cpu", "9000")
-    terminal.succeed("projects", "create", "elsewhere", "--parent", "cluster/local")
+    terminal.succeed("projects", "create", "elsewhere", "--in", "cluster/local")
     terminal.succeed("compute", "create", "counted-elsewhere", "--cpu", "9000", "--scope", "project/elsewhere")
     command_line = ("compute", "ls", "--filter", "name=counted")
     assert [line.split()[3:5] for line in terminal.succeed(*command_line).splitlines()[1:]] == [["-", "-"], ["-", "-"]]
@@ -144,8 +153,7 @@ def test_the_sdk_returns_the_same_capacity(terminal: Terminal) -> None:
 
 
 def test_the_sdk_reports_a_project_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = make_fake_server(monkeypatch)
-    world.services.scopes.create(world.root, Project(name="lost"))
+    world = make_world_without_clusters(monkeypatch)
     with pytest.raises(NotFound, match="project lost is not in a cluster"):
         projects.Project(cast(ApiClient, FakeClient(world)), "lost").capacity()
 
@@ -230,8 +238,7 @@ def test_a_cluster_without_an_executor_shows_the_reason(tmp_path: Path, monkeypa
 
 
 def test_missing_clusters_are_reported_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = make_fake_server(monkeypatch)
-    world.services.scopes.create(world.root, Project(name="lost"))
+    make_world_without_clusters(monkeypatch)
     assert run(tmp_path, "nodes", "capacity", "--project", "lost") == CommandResult(0, "", "no clusters\n")
     assert run(tmp_path, "nodes", "capacity", "--project", "lost", "--json") == CommandResult(0, "[]\n", "")
     assert run(tmp_path, "nodes", "ls") == CommandResult(0, "", "no nodes\n")

@@ -49,7 +49,7 @@ UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
 }
 # Fields that refer to a scope. The audit log keeps a renamed scope's former name.
 REFERENCES: Mapping[type, tuple[str, ...]] = {
-    kind: tuple(field.name for field in fields(kind) if field.name in ("scope", "parent", "cluster"))
+    kind: tuple(field.name for field in fields(kind) if field.name in ("scope", "parent", "cluster", "default_cluster"))
     for kind in UNIQUE
     if kind is not records.AuditRecord
 } | {records.ScopeRecord: ("parent",), records.AuditRecord: ()}

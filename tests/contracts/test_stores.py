@@ -207,7 +207,7 @@ def test_names_that_differ_by_case_or_scope_are_different(filled_store: Store) -
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if REFERENCES[kind]])
 def test_records_of_a_missing_scope_are_rejected(filled_store: Store, kind: type) -> None:
-    field = "parent" if kind is ScopeRecord else "scope"
+    field = REFERENCES[kind][0]
     with pytest.raises(Conflict, match="was deleted"), filled_store.changing("assets") as tx:
         tx.add(make(kind, "x1", **{field: "project/gone"}))
     record: Any = make(kind, "x2")

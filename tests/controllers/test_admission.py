@@ -269,14 +269,6 @@ def test_run_that_can_never_fit_blocks_no_other_run(platform: Platform) -> None:
     assert platform.state(after.id)[0] == "pending"
 
 
-def test_run_without_a_cluster_is_queued_with_no_executor(platform: Platform) -> None:
-    run = platform.submit("project/lost", function={"name": "t", "kind": "container", "image": "i"})
-    for _ in range(2):
-        platform.control().sync(set())
-    assert platform.state(run.id) == ("queued", "NoExecutor")
-    assert platform.events(run.id).count(("queued", "NoExecutor")) == 1
-
-
 def test_runs_on_a_cluster_without_an_executor_do_not_block_others(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,6 +142,22 @@ def test_only_the_ambiguous_department_is_reported(tmp_path: Path) -> None:
     assert violation.message == "project/p could be in department/d or department/e"
 
 
+@pytest.mark.parametrize(
+    ("documents", "scope"),
+    [
+        ("kind: Project\nname: p", "project/p"),
+        ("kind: Department\nname: d\n---\nkind: Project\nname: p\nparent: department/d", "department/d"),
+    ],
+)
+def test_a_described_project_that_several_clusters_could_contain_is_a_violation(
+    tmp_path: Path, documents: str, scope: str
+) -> None:
+    clusters = "kind: Cluster\nname: b\n---\nkind: Cluster\nname: a"
+    _, (violation,) = build(tmp_path, "p", f"{clusters}\n---\n{documents}")
+    assert violation.message == "project/p could be in cluster/a or cluster/b"
+    assert violation.hint == f"set the parent of {scope}, for example to cluster/a"
+
+
 def test_policies_of_other_projects_do_not_apply(tmp_path: Path) -> None:
     snapshot, violations = build(tmp_path, "p", "scope: project/q\n---\nscope: project/p")
     assert (violations, [policy.scope for policy in snapshot.policies]) == ((), ["project/p"])

@@ -22,14 +22,13 @@ from tests.making import PYTHON
 from tests.services.worlds import World, initialize_world
 
 HERE, HOME, OTHER, FAR = "cluster/here", "project/home", "project/other", "project/far"
-# Two projects on this machine, one on a cluster without an executor, and one without a cluster.
+# Two projects on this machine, and one on a cluster without an executor.
 TREE = (
     Cluster(name="here", executor="local"),
     Cluster(name="far"),
     Project(name="home", parent=HERE),
     Project(name="other", parent=HERE),
     Project(name="far", parent="cluster/far"),
-    Project(name="lost"),
 )
 SERVER = "s1"
 CODE = source_code.pack_entries([ArchiveEntry("train.py", b"def main():\n    pass\n")])

@@ -114,6 +114,11 @@ class World:
         """Preview a run."""
         return self.services.runs.preview(call or self.root, scope, make_request(**request))
 
+    def remove_cluster(self) -> None:
+        """Delete the local cluster and its project, which the first start creates."""
+        for scope in ("project/default", "cluster/local"):
+            self.services.scopes.delete(self.root, scope)
+
     def audit(self, **filters: str) -> list[AuditRecord]:
         """The audit entries, oldest first."""
         pages = self.services.audits.export(self.root, ListQuery(filters=tuple(filters.items())))

@@ -1,11 +1,11 @@
 """Builds a project's snapshot from documents: its scopes, policies and compute resources."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fairlead.files.documents import Library
 from fairlead.model.parsing import suggest_names
 from fairlead.model.plans import PlanWarning, Violation
-from fairlead.model.scopes import PLATFORM, Scope, ScopeTree, find_cluster
+from fairlead.model.scopes import PLATFORM, Cluster, Scope, ScopeTree
 from fairlead.resolution.drafts import Snapshot
 
 SCOPE_KINDS = ("Cluster", "Department", "Project")
@@ -31,10 +31,13 @@ def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Viol
     elif scope not in tree.parents:
         path, ambiguities = _guess_path(library, scope)
         violations += ambiguities
-    cluster = find_cluster(library.of("Cluster"), path)
-    # The only cluster is used even if the project is not under it, so its policies must apply as well.
-    if cluster.scope not in path and library.of("Cluster"):
-        path.insert(1, cluster.scope)
+    clusters: dict[str, Cluster] = {item.scope: item for item in library.of("Cluster")}
+    if not any(scope in clusters for scope in path):
+        # The server would use its default cluster, which files do not name unless there is only one.
+        if len(clusters) > 1 and not violations:
+            violations.append(_cluster_unknown(scope, path[1], sorted(clusters)))
+        path[1:1] = list(clusters) if len(clusters) == 1 else []
+    cluster = next((clusters[scope] for scope in path if scope in clusters), Cluster(name="default"))
     policies = {policy.scope: policy for policy in library.of("Policy")}
     snapshot = Snapshot(
         project=project,
@@ -72,6 +75,11 @@ def warn_unrelated_policies(library: Library, project: str) -> tuple[PlanWarning
         for policy in library.of("Policy")
         if policy.scope not in path
     )
+
+
+def _cluster_unknown(scope: str, below_platform: str, clusters: Sequence[str]) -> Violation:
+    message = f"{scope} could be in {' or '.join(clusters)}"
+    return Violation("project", "scope", message, f"set the parent of {below_platform}, for example to {clusters[0]}")
 
 
 def _guess_path(library: Library, project: str) -> tuple[list[str], list[Violation]]:

@@ -246,7 +246,10 @@ class ScheduleRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRecord:
-    """A run's request and plan, and the demand of its first attempt, stored under the run ID. Immutable."""
+    """A run's request and plan, and the demand of its first attempt, stored under the run ID.
+
+    Immutable. It is replaced only if the run is planned again for another cluster before it starts.
+    """
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -386,3 +389,4 @@ class SettingsRecord(Record):
     """The platform settings: a single record with the ID `settings`."""
 
     defaults: JSON = field(default_factory=dict)
+    default_cluster: str | None = None  # the scope of the cluster for new projects; None: the oldest cluster

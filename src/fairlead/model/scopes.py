@@ -252,17 +252,6 @@ class ScopeTree:
         return next((ancestor for ancestor in self.path(scope) if ancestor.startswith("cluster/")), None)
 
 
-def find_cluster(clusters: Iterable[Cluster], path: Iterable[str]) -> Cluster:
-    """The cluster on the path of a project, or the only cluster, or else a default cluster without GPU sharing."""
-    known = list(clusters)
-    on_path = set(path)
-    containing = [cluster for cluster in known if cluster.scope in on_path]
-    # If there is only one cluster, projects in files need no parent.
-    if containing or len(known) == 1:
-        return (containing or known)[-1]
-    return Cluster(name="default")
-
-
 def read_cluster(record: ScopeRecord) -> Cluster:
     """Convert a scope record to a cluster."""
     return Cluster.model_validate({"name": record.name, "parent": record.parent or PLATFORM, **record.details})

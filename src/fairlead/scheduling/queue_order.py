@@ -15,6 +15,7 @@ from fairlead.model.columns import Condition
 from fairlead.model.names import RUN_LABEL
 from fairlead.model.nodes import PodRequest
 from fairlead.model.plans import RunResources
+from fairlead.model.records import RunRecord
 from fairlead.model.runs import State
 from fairlead.model.scopes import PLATFORM, ScopeTree
 from fairlead.scheduling import quotas
@@ -25,6 +26,7 @@ from fairlead.scheduling.quotas import UNITS, Allowance, QuotaAmounts, QuotaShor
 MILLISECONDS_PER_POINT = 3_600_000  # one point of priority is worth an hour of waiting
 TIMESTAMP_DIGITS = 12  # hex digits of a time in milliseconds
 QUOTA = "QuotaExceeded"  # the reason of runs that wait for a quota
+NO_EXECUTOR = "NoExecutor"  # the reason of runs that wait for a server that executes the runs of their cluster
 # Quotas count runs from the moment a server claims them until they end. Waiting runs do not count.
 ADMITTED = (Condition("active", "=", True), Condition("server_id", "!=", None))
 WAITING = (
@@ -40,6 +42,12 @@ Tallies = Mapping[tuple[Any, ...], int]  # number of runs by scope and resources
 GROUPED_BY = ("scope", "cluster", "request_key", "mem_bytes", "priority")
 # The resource of a fair share that a quota limits.
 SHARED_RESOURCES = {"gpu": GPU, "cpu": "cpu", "mem": "memory", "runs": PODS}
+
+
+def waits_for_executor(run: RunRecord) -> bool:
+    """Whether a run waits for a server that executes the runs of its cluster. It then follows its project."""
+    # A run with earlier attempts has logs and files on its cluster.
+    return run.state == State.QUEUED and run.server_id is None and run.reason == NO_EXECUTOR and run.attempt == 1
 
 
 def queue_key(submitted_at: datetime, run_id: str, priority: int) -> str:

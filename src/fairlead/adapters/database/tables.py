@@ -370,7 +370,7 @@ answers = sa.Table(
     _column("answer", Json, nullable=True),
     _column("created_at", UtcDateTime, index=True),
 )
-settings = _record("settings", _column("defaults", Json))
+settings = _record("settings", _column("defaults", Json), _scope("default_cluster", nullable=True, index=False))
 # A single row, whose lock serializes configuration changes (see DatabaseStore).
 generations = sa.Table(
     "generations",

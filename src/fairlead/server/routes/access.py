@@ -13,7 +13,7 @@ from fairlead.model.columns import Page
 from fairlead.model.parsing import StrictModel
 from fairlead.model.project_objects import TokenRequest
 from fairlead.model.records import AuditRecord, GrantRecord, TokenRecord
-from fairlead.model.scopes import Grant
+from fairlead.model.scopes import Grant, ScopeRef
 from fairlead.server.http.parameters import JsonBody, ListParams
 from fairlead.server.http.request_context import Context
 from fairlead.server.http.routing import make_router, responses
@@ -37,6 +37,7 @@ class SettingsRequest(StrictModel):
     EXAMPLE: ClassVar[Any] = {"defaults": {"resources": {"cpu": 1, "mem": "2Gi"}}}
 
     defaults: Defaults
+    default_cluster: ScopeRef | None = None  # None: unchanged
 
 
 SettingsBody = Annotated[SettingsRequest, Depends(JsonBody(SettingsRequest))]
@@ -121,5 +122,8 @@ async def show_settings(context: Context) -> Response:
 
 @router.put("/settings", name="put_settings", **responses(SettingsView, writing=True))
 async def put_settings(context: Context, settings: SettingsBody) -> Response:
-    """Set the platform defaults, used when nothing else sets a value. Replacing them requires If-Match."""
-    return await context.respond(context.services.settings.put, settings.defaults)
+    """Set the platform defaults, used when nothing else sets a value. Replacing them requires If-Match.
+
+    `default_cluster` is the cluster in which new projects are created. If it is omitted, it does not change.
+    """
+    return await context.respond(context.services.settings.put, settings.defaults, settings.default_cluster)

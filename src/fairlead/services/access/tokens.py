@@ -351,7 +351,7 @@ class FirstRun:
 
     def initialize(self, admins: Iterable[str]) -> None:
         """Add administrators. If there is no platform yet, create one with a local cluster and a default project."""
-        with self.units.changing(FIRST_RUN_CALL, "organization") as unit:
+        with self.units.changing(FIRST_RUN_CALL, "organization", "assets") as unit:
             if unit.tx.get(ScopeRecord, scope=PLATFORM) is None:
                 platform = ScopeRecord(
                     **unit.creation_fields(), kind=PLATFORM, name=PLATFORM, scope=PLATFORM, parent=None
@@ -361,6 +361,9 @@ class FirstRun:
                 unit = unit.refreshed()
                 self.scopes.add(unit, Cluster(name="local", executor="local"))
                 self.scopes.add(unit.refreshed(), Project(name="default", parent="cluster/local"))
+            else:
+                # Earlier versions created projects and departments directly in the platform.
+                self.scopes.move_into_clusters(unit)
             # Done each time the server starts, so that administrators added to the settings later also get the role.
             for admin in admins:
                 self._grant(unit, admin)

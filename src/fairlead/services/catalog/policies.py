@@ -284,10 +284,11 @@ def _compare(
 
 @dataclass(frozen=True)
 class SettingsView:
-    """The platform defaults and the server configuration."""
+    """The platform defaults, the cluster in which new projects are created, and the server configuration."""
 
     revision: int
     defaults: JSON
+    default_cluster: str | None  # null if the platform has no clusters or the caller cannot see it
     server: JSON
 
 
@@ -303,22 +304,29 @@ class PlatformSettings:
             unit.require(Permission.VIEW, PLATFORM, PLATFORM)
             return self._view(unit, unit.tx.get(SettingsRecord, id=SETTINGS))
 
-    def put(self, call: Call, defaults: Defaults) -> SettingsView:
-        """Replace the platform defaults."""
+    def put(self, call: Call, defaults: Defaults, default_cluster: str | None = None) -> SettingsView:
+        """Replace the platform defaults and, if it is given, the default cluster."""
         with self.units.changing(call, "organization") as unit:
             unit.require(Permission.ADMINISTER, PLATFORM, PLATFORM)
             check_profile(unit, defaults.profile, PLATFORM)
-            return self._view(unit, self._store(unit, defaults))
+            _check_default_cluster(unit, default_cluster)
+            record = self._store(unit, defaults, default_cluster)
+            return self._view(unit.refreshed(), record)
 
-    def _store(self, unit: UnitOfWork, defaults: Defaults) -> SettingsRecord:
+    def _store(self, unit: UnitOfWork, defaults: Defaults, default_cluster: str | None) -> SettingsRecord:
         record = unit.tx.get(SettingsRecord, id=SETTINGS)
         if record is None:
             unit.check_absent("settings")
             # The fixed ID ensures that only one record can exist.
-            created = SettingsRecord(**{**unit.creation_fields(), "id": SETTINGS}, defaults=defaults.to_data())
+            created = SettingsRecord(
+                **{**unit.creation_fields(), "id": SETTINGS},
+                defaults=defaults.to_data(),
+                default_cluster=default_cluster,
+            )
             return unit.add(created, "settings", SETTINGS, PLATFORM)
         unit.check_revision(record, required=True)
-        after = replace(record, defaults=defaults.to_data(), **unit.update_fields(record))
+        cluster = default_cluster or record.default_cluster
+        after = replace(record, defaults=defaults.to_data(), default_cluster=cluster, **unit.update_fields(record))
         return unit.save(record, after, "settings.edit", SETTINGS, PLATFORM)
 
     def _view(self, unit: UnitOfWork, record: SettingsRecord | None) -> SettingsView:
@@ -326,4 +334,14 @@ class PlatformSettings:
         server = self.describe()
         if not unit.permissions.may(Permission.ADMINISTER, PLATFORM):
             server.pop("folder", None)
-        return SettingsView(record.revision if record else 0, record.defaults if record else {}, server)
+        cluster = unit.organization.default_cluster
+        visible = cluster if cluster is not None and unit.permissions.sees(cluster) else None
+        return SettingsView(record.revision if record else 0, record.defaults if record else {}, visible, server)
+
+
+def _check_default_cluster(unit: UnitOfWork, cluster: str | None) -> None:
+    """Raise `RequestRejected` unless the scope is a cluster."""
+    known = unit.organization.clusters
+    if cluster is not None and cluster not in known:
+        message = f"{cluster} is not a cluster"
+        raise RequestRejected([Violation("default_cluster", "scope", message, suggest_names(cluster, known))])

@@ -1,15 +1,16 @@
 """Planning contexts for projects, cached until the configuration changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Template
 from fairlead.model.columns import Condition
+from fairlead.model.plans import Violation
 from fairlead.model.records import AssetRecord, ComputeResourceRecord, SecretRecord, TemplateRecord, VolumeRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.resources import Requirements
-from fairlead.model.scopes import find_cluster
+from fairlead.model.scopes import Cluster
 from fairlead.ports import Executors, Generation, RecordT, Transaction
 from fairlead.resolution.drafts import Code, Snapshot
 from fairlead.resolution.policy_merging import merge_switches
@@ -80,7 +81,7 @@ def build_planning_context(
     assets = _NamedAssets(tx, path)
     assets.load_for(request, organization.defaults, policies)
     in_scope, is_project = Condition("scope", "=", scope), scope.startswith("project/")
-    cluster = find_cluster(organization.clusters.values(), path)
+    cluster = organization.cluster_of(scope) or Cluster(name="default")
     executor = None if executors is None else executors.find(cluster)
     snapshot = Snapshot(
         project=scope.partition("/")[2],
@@ -102,6 +103,13 @@ def build_planning_context(
         capabilities=None if executor is None else executor.capabilities,
     )
     return PlanningContext(snapshot, assets.records, assets.has_unknown_names)
+
+
+def check_cluster(organization: Organization, scope: str) -> Iterator[Violation]:
+    """A run needs a cluster. Every project has one, unless the platform has no clusters."""
+    if organization.cluster_of(scope) is None:
+        hint = "add a cluster, or ask a platform administrator to add one: fairlead clusters add"
+        yield Violation("project", "no_cluster", f"{scope} is not in a cluster: the platform has no clusters", hint)
 
 
 def load_compute_resources(unit: UnitOfWork, scope: str) -> dict[str, ComputeResource]:

@@ -9,7 +9,7 @@ from fairlead.model.nodes import Amounts, NodeTable, PodRequest
 from fairlead.model.plans import Violation
 from fairlead.model.records import ComputeResourceRecord
 from fairlead.model.requests import RunRequest
-from fairlead.model.scopes import Cluster, Permission, find_cluster
+from fairlead.model.scopes import Cluster, Permission
 from fairlead.planning import capacity, compute_catalog
 from fairlead.planning.capacity import NO_GPU
 from fairlead.ports import Executors, Generation
@@ -152,14 +152,13 @@ class CapacityReports:
 
 
 def _find_clusters(unit: UnitOfWork, project: str | None, name: str | None) -> list[Cluster]:
-    """Return the requested clusters, sorted by name. A project has one cluster or none."""
-    clusters_by_scope = unit.organization.clusters
+    """Return the requested clusters, sorted by name. A project has one, unless the platform has no clusters."""
     if project is not None:
         unit.require(Permission.VIEW, project, project)
-        own_cluster = find_cluster(clusters_by_scope.values(), unit.organization.tree.path(project))
-        clusters = [own_cluster] if own_cluster.scope in clusters_by_scope else []
+        own_cluster = unit.organization.cluster_of(project)
+        clusters = [] if own_cluster is None else [own_cluster]
     else:
-        clusters = [cluster for scope, cluster in clusters_by_scope.items() if unit.permissions.sees(scope)]
+        clusters = [cluster for scope, cluster in unit.organization.clusters.items() if unit.permissions.sees(scope)]
     if name is not None:
         unit.require(Permission.VIEW, f"cluster/{name}", f"cluster/{name}")
     return sorted((each for each in clusters if name in (None, each.name)), key=lambda each: each.name)

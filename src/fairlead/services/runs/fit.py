@@ -24,7 +24,7 @@ from fairlead.planning.suggestions import OtherProject
 from fairlead.ports import Executor, Executors
 from fairlead.scheduling import evaluation, quotas
 from fairlead.scheduling.quotas import Allowance, QuotaAmounts
-from fairlead.services.catalog.snapshots import PlanningContext, Snapshots, load_compute_resources
+from fairlead.services.catalog.snapshots import PlanningContext, Snapshots, check_cluster, load_compute_resources
 from fairlead.services.runs.executions import Executions, find_run, find_visible_nodes, is_unscheduled
 from fairlead.services.runs.functions import resolve_function
 from fairlead.services.runs.queue import (
@@ -125,6 +125,8 @@ class FitChecks:
             context = self.snapshots.load(unit, scope, request)
             # The request is planned without nodes, so that "never fits" is a result, not a violation.
             plan = plan_run(request, context.snapshot, unit.make_id())
+            if missing := tuple(check_cluster(unit.organization, scope)):
+                return fit_reports.report_violations(replace(plan, violations=(*plan.violations, *missing)))
             requested = QuotaAmounts() if plan.demand is None else QuotaAmounts.of(plan.demand.resources)
             allowances = () if plan.demand is None else load_allowances(unit, scope, requested)
             cluster = context.snapshot.cluster

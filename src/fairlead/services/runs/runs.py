@@ -24,9 +24,9 @@ from fairlead.planning.plan import NO_RUN, plan_run
 from fairlead.ports import Executors, Keyring
 from fairlead.run_events import RunEvent, RunEvents
 from fairlead.scheduling import quotas
-from fairlead.scheduling.queue_order import queue_key, request_key
+from fairlead.scheduling.queue_order import NO_EXECUTOR, queue_key, request_key
 from fairlead.scheduling.quotas import QuotaAmounts
-from fairlead.services.catalog.snapshots import PlanningContext, Snapshots
+from fairlead.services.catalog.snapshots import PlanningContext, Snapshots, check_cluster
 from fairlead.services.runs.executions import find_run, find_visible_nodes, is_unscheduled
 from fairlead.services.runs.fit import Suggestions
 from fairlead.services.runs.functions import (
@@ -74,7 +74,7 @@ def build_run_record(
         reason="Queued",
         message=QUEUED_MESSAGE,
         code=request.function.code,
-        cluster=_cluster_of(unit, context),
+        cluster=context.snapshot.cluster.scope,
         # The names are those that the plan used. The IDs are used to find an asset's runs after it is renamed.
         compute_resource=profile,
         compute_resource_id=None if resource is None else resource.id,
@@ -88,12 +88,6 @@ def build_run_record(
         idle_seconds=None if (idle := values.get("idle_timeout")) is None else int(idle),
         **demand.resources._asdict(),
     )
-
-
-def _cluster_of(unit: UnitOfWork, context: PlanningContext) -> str | None:
-    """Return the cluster that a run was planned for; None if the project is not in a cluster."""
-    scope = context.snapshot.cluster.scope
-    return scope if scope in unit.organization.clusters else None
 
 
 @dataclass(frozen=True)
@@ -127,10 +121,10 @@ class Runs:
             unit.require(Permission.VIEW, scope, scope)
             resolved = resolve_function(unit, scope, request)
             # Without an ID: a run gets its ID when it is submitted, so that nobody can choose it in advance.
-            planned = self._plan(unit, scope, resolved, NO_RUN, with_suggestions=True)
+            planned = self.plan_request(unit, scope, resolved, NO_RUN, with_suggestions=True)
             if planned.plan.violations:
                 return {**planned.data, "token": None}
-            digest = digest_of_plan(scope, resolved, _without_fit(planned.data))
+            digest = digest_of_plan(scope, resolved, without_fit(planned.data))
             return {**planned.data, "token": self.plan_tokens.issue(unit, scope, digest)}
 
     def submit(self, call: Call, scope: str, request: RunRequest) -> RunRecord:
@@ -158,7 +152,7 @@ class Runs:
         """Return the request with its stored function. Raises `RequestRejected` if it could not be submitted now."""
         unit.require(Permission.RUN, scope, scope)
         resolved = resolve_function(unit, scope, request)
-        planned = self._plan(unit, scope, resolved, unit.make_id())
+        planned = self.plan_request(unit, scope, resolved, unit.make_id())
         if planned.plan.violations:
             raise RequestRejected(planned.plan.violations)
         return resolved
@@ -167,8 +161,8 @@ class Runs:
         """Submit a scheduled run as the caller, in a unit of work."""
         unit.require(Permission.RUN, schedule.scope, schedule.scope)
         check_waiting_limit(unit, schedule.scope)
-        request = resolve_function(unit, schedule.scope, _parse(schedule.request))
-        planned = self._plan(unit, schedule.scope, request, unit.make_id())
+        request = resolve_function(unit, schedule.scope, parse_request(schedule.request))
+        planned = self.plan_request(unit, schedule.scope, request, unit.make_id())
         return self._store(unit, schedule.scope, request, planned, schedule=schedule.name)
 
     def change(self, call: Call, run_id: str, change: JSON, project: str | None = None) -> RunRecord:
@@ -189,13 +183,13 @@ class Runs:
                 check_waiting_limit(unit, scope)
             plan = unit.tx.get(PlanRecord, id=run_id)
             old_request: JSON = {} if plan is None else plan.request
-            request = _parse(merge_patch(old_request, change))
+            request = parse_request(merge_patch(old_request, change))
             _check_change(old_request, change, request, moves=scope != before.scope)
             # Code is stored separately for each project.
             copy_code(unit, before.scope, scope, request.function.code)
             # Schedules belong to a project. Within it, the new run still counts in the schedule's overlap check.
             schedule = before.schedule if scope == before.scope else None
-            planned = self._plan(unit, scope, request, unit.make_id())
+            planned = self.plan_request(unit, scope, request, unit.make_id())
             record = self._store(unit, scope, request, planned, schedule=schedule)
             self._request_stop(unit, before, f"replaced by run {record.id}")
             unit.store_response(record)
@@ -269,14 +263,14 @@ class Runs:
         demand = planned.plan.demand
         if planned.plan.violations or demand is None:
             raise RequestRejected(planned.plan.violations)
-        record = self._describe_wait(
+        record = self.describe_wait(
             build_run_record(unit, planned.run_id, scope, request, planned.plan, demand, planned.context), planned
         )
         record = replace(record, schedule=schedule)
         unit.add(record, "run", record.id, scope)
-        plan = _without_fit(planned.data)
+        plan = without_fit(planned.data)
         unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=plan, demand=demand))
-        _add_event(unit, record)
+        add_event(unit, record)
         return record
 
     def _request_stop(self, unit: UnitOfWork, record: RunRecord, reason: str = "") -> RunRecord:
@@ -289,12 +283,13 @@ class Runs:
             changed |= {"active": False, "finished_at": unit.now}
         after = replace(record, **changed, stopped_by=by, **unit.update_fields(record))
         unit.save(record, after, "run.stop", record.id, record.scope)
-        _add_event(unit, after)
+        add_event(unit, after)
         return after
 
-    def _plan(
+    def plan_request(
         self, unit: UnitOfWork, scope: str, request: RunRequest, run_id: str, *, with_suggestions: bool = False
     ) -> PlannedRun:
+        """Plan a request in a unit of work. The plan also has the violations that only the server can find."""
         context = self.snapshots.load(unit, scope, request)
         nodes = find_visible_nodes(unit, self.executors.find(context.snapshot.cluster))
         plan = plan_run(request, context.snapshot, run_id, nodes=nodes)
@@ -302,7 +297,8 @@ class Runs:
         if with_suggestions and plan.demand is not None:
             plan = self._add_suggestions(unit, scope, request, plan, plan.demand, context, nodes)
         violations = [_report_unknown_function(unit, scope, request, violation) for violation in plan.violations]
-        plan = replace(plan, violations=(*violations, *_check_code(unit, scope, request, plan, context)))
+        violations += [*check_cluster(unit.organization, scope), *_check_code(unit, scope, request, plan, context)]
+        plan = replace(plan, violations=tuple(violations))
         return PlannedRun(plan, explanations.to_data(plan), context, run_id)
 
     def _add_suggestions(
@@ -335,7 +331,7 @@ class Runs:
         if {violation.rule for violation in rejection.violations} != {"never_fits"}:
             return rejection
         with self.units.reading(call) as unit:
-            plan = self._plan(unit, scope, request, unit.make_id(), with_suggestions=True).plan
+            plan = self.plan_request(unit, scope, request, unit.make_id(), with_suggestions=True).plan
         return RequestRejected(_add_first_suggestion(rejection.violations, plan.fit.suggestions))
 
     def _plan_as_previewed(self, unit: UnitOfWork, scope: str, request: RunRequest) -> PlannedRun:
@@ -345,22 +341,20 @@ class Runs:
             # Previews have no token in the request and no run ID in the manifests. Planning is pure, so the plan with
             # the ID differs from this one only in the ID.
             token, request = request.plan_token, request.model_copy(update={"plan_token": None})
-            plan = _without_fit(self._plan(unit, scope, request, NO_RUN).data)
+            plan = without_fit(self.plan_request(unit, scope, request, NO_RUN).data)
             self.plan_tokens.redeem(unit, scope, token, digest_of_plan(scope, request, plan), run_id)
-        return self._plan(unit, scope, request, run_id)
+        return self.plan_request(unit, scope, request, run_id)
 
-    def _describe_wait(self, record: RunRecord, planned: PlannedRun) -> RunRecord:
-        """Return the run with the reason `NoExecutor` if no server executes its cluster's runs."""
+    def describe_wait(self, record: RunRecord, planned: PlannedRun) -> RunRecord:
+        """Return a new run, with the reason `NoExecutor` if no server executes its cluster's runs."""
         cluster = planned.context.snapshot.cluster
         # A server without executors (execute = false) does not know which clusters the other servers are connected to.
-        if record.cluster is not None and (self.executors.find(cluster) is not None or not self.executors.all()):
+        if self.executors.find(cluster) is not None or not self.executors.all():
             return record
-        message = "the project is not in a cluster"
-        if record.cluster is not None:
-            message = f"no server executes the runs of {record.cluster} yet"
-            if cluster.executor == "kubernetes" and cluster.connection == "kubeconfig":
-                message += f": connect it with `fairlead clusters connect {cluster.name}`"
-        return replace(record, reason="NoExecutor", message=message)
+        message = f"no server executes the runs of {cluster.scope} yet"
+        if cluster.executor == "kubernetes" and cluster.connection == "kubeconfig":
+            message += f": connect it with `fairlead clusters connect {cluster.name}`"
+        return replace(record, reason=NO_EXECUTOR, message=message)
 
 
 def reject_schedule(scope: str, request: RunRequest) -> None:
@@ -378,7 +372,7 @@ def _check_change(old_request: JSON, change: JSON, request: RunRequest, *, moves
         Violation(f"change.{path}", "unknown_field", "is not set, so it cannot be removed", "omit it from the change")
         for path in _find_missing(old_request, change)
     ]
-    if not violations and not moves and request.to_data() == _parse(old_request).to_data():
+    if not violations and not moves and request.to_data() == parse_request(old_request).to_data():
         violations = [Violation("change", "required", "changes nothing", "set a field to another value")]
     if violations:
         raise RequestRejected(violations)
@@ -394,7 +388,8 @@ def _find_missing(old_request: Any, change: JSON, prefix: str = "") -> Iterator[
             yield from _find_missing(old_value, value, f"{prefix}{name}.")
 
 
-def _parse(data: JSON) -> RunRequest:
+def parse_request(data: JSON) -> RunRequest:
+    """Parse a stored or changed request. Raises `RequestRejected` with all violations."""
     try:
         return RunRequest.model_validate(data)
     except ValidationError as error:
@@ -434,12 +429,12 @@ def _report_unknown_function(unit: UnitOfWork, scope: str, request: RunRequest, 
     return Violation("function", "unknown", message, suggest_functions(unit, scope, name))
 
 
-def _add_event(unit: UnitOfWork, run: RunRecord) -> None:
+def add_event(unit: UnitOfWork, run: RunRecord) -> None:
     """Store the new state of a run as an event."""
     unit.tx.add(EventRecord.of(run, unit.make_id(), unit.now))
 
 
-def _without_fit(plan: JSON) -> JSON:
-    """Return a plan without its fit, which depends on the current nodes and on what the caller sees."""
+def without_fit(plan: JSON) -> JSON:
+    """Return a plan, as JSON, without its fit, which depends on the current nodes and on what the caller sees."""
     warnings = [warning for warning in plan["warnings"] if warning["rule"] != "never_fits"]
     return {**plan, "warnings": warnings, "fit": explanations.fit_data(Fit())}

@@ -13,7 +13,7 @@ import msgspec
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RevisionMissing, Unauthenticated
 from fairlead.model.assets import Policy
 from fairlead.model.columns import Condition
-from fairlead.model.parsing import printable
+from fairlead.model.parsing import printable, suggest_names
 from fairlead.model.records import (
     JSON,
     SETTINGS,
@@ -89,6 +89,7 @@ class Organization:
     policies: Mapping[str, PolicyRecord]
     grants: tuple[GrantRecord, ...]
     defaults: Requirements
+    chosen_cluster: str | None  # the default cluster that an administrator has chosen
     # These caches need no invalidation: revoking a role or token creates a new generation, which gets a new object.
     _permissions: dict[Principal, Permissions] = field(default_factory=dict, compare=False)
     _tokens: dict[str, TokenRecord] = field(default_factory=dict, compare=False)
@@ -103,6 +104,7 @@ class Organization:
             policies={policy.scope: policy for policy in tx.find(PolicyRecord)},
             grants=tuple(tx.find(GrantRecord)),
             defaults=Requirements.model_validate(settings.defaults if settings else {}),
+            chosen_cluster=settings.default_cluster if settings else None,
         )
 
     @cached_property
@@ -119,6 +121,17 @@ class Organization:
     def clusters(self) -> dict[str, Cluster]:
         """The clusters by scope."""
         return {scope: read_cluster(record) for scope, record in self.scopes.items() if record.kind == "cluster"}
+
+    @property
+    def default_cluster(self) -> str | None:
+        """The scope of the cluster for new projects: the chosen one, or the oldest. None: no clusters."""
+        return self.chosen_cluster or next(
+            iter(self.clusters), None
+        )  # scopes are loaded in the order of their creation
+
+    def cluster_of(self, scope: str) -> Cluster | None:
+        """Return the cluster of a scope: the one that contains it, or the default cluster. None: no clusters."""
+        return self.clusters.get(self.tree.cluster_of(scope) or self.default_cluster or "")
 
     def clusters_near(self, scope: str) -> list[Cluster]:
         """Return the clusters that contain the scope or are inside it."""
@@ -187,7 +200,7 @@ class UnitOfWork:
         """Raise `NotFound` if the scope is not visible, `Forbidden` if the caller lacks the permission."""
         if scope not in self.organization.scopes or not self.permissions.sees(scope):
             # A missing scope causes the same error, so that callers cannot find out which hidden scopes exist.
-            raise NotFound(f"{printable(noun)} does not exist")
+            raise NotFound(f"{printable(noun)} does not exist", self.hint_projects(scope) if noun == scope else None)
         if permission is not Permission.VIEW and not self.permissions.may(permission, scope):
             roles = (
                 "admin"
@@ -198,6 +211,19 @@ class UnitOfWork:
             )
             message = f"{self.principal.user} may not {permission} {scope}"
             raise Forbidden(message, f"ask an administrator of {scope} for the {roles} role")
+
+    def hint_projects(self, scope: str) -> str | None:
+        """Return a hint with the projects that the caller can use. None: it is not a project, or they may create it."""
+        kind, _, name = scope.partition("/")
+        creates_in = self.organization.default_cluster or PLATFORM
+        if kind != "project" or self.permissions.may(Permission.ADMINISTER, creates_in):
+            return None
+        usable = self.permissions.scopes_with(Permission.RUN)
+        projects = (record for record in self.organization.scopes.values() if record.kind == "project")
+        known = [record.name for record in projects if usable is None or record.scope in usable]
+        if not known:
+            return "ask an administrator of a project for the member role"
+        return suggest_names(name, known, "use one of your projects: {known}")
 
     def sees_project(self, project_id: str) -> bool:
         """Whether the caller can view the project with this ID."""
