@@ -112,6 +112,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     keep = {"keep_runs": timedelta(days=settings.keep_runs_days), "keep_logs": timedelta(days=settings.keep_logs_days)}
     retention = Retention(store, executors, clock=StableClock(now), **keep)
     scheduler = Scheduler(store, services.schedules.submit_due_runs, now)
+    follow_clusters = services.cluster_changes.follow
     if settings.folder is not None:
         # At startup, a missing folder is a mistake in the settings. If it is unmounted later, the watch waits for it.
         if not settings.folder.is_dir():
@@ -132,7 +133,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
         make_id=make_id,
         url=url,
         reads_are_local=store.dialect == "sqlite",  # querying a local file is faster than switching to a thread
-        background=lambda: background.run_background_tasks(folder, controller, retention, scheduler),
+        background=lambda: background.run_background_tasks(folder, controller, retention, scheduler, follow_clusters),
         page=WEB_UI,
         served_host=settings.served_host,
     )

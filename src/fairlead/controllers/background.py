@@ -31,6 +31,7 @@ from fairlead.ports import Clock, Store
 log = structlog.get_logger()
 
 SCHEDULES_EVERY_SECONDS = 1.0  # the longest possible delay of a scheduled run
+FOLLOW_EVERY_SECONDS = 2.0  # the longest time until a run that waits for a cluster follows its project
 
 RETRY_MILLISECONDS = 5_000  # the pause before a retry, and the longest time until a replaced folder is noticed
 
@@ -153,9 +154,16 @@ class WatchedFolder:
 
 @contextlib.asynccontextmanager
 async def run_background_tasks(
-    folder: WatchedFolder | None, controller: RunController, retention: Retention, scheduler: Scheduler
+    folder: WatchedFolder | None,
+    controller: RunController,
+    retention: Retention,
+    scheduler: Scheduler,
+    follow_clusters: Callable[[], None],
 ) -> AsyncIterator[None]:
-    """Run all background tasks until the server stops. Runs continue after that."""
+    """Run all background tasks until the server stops. Runs continue after that.
+
+    `follow_clusters` moves runs that wait for a cluster to the cluster of their project.
+    """
     # The controller runs in a thread, because it blocks on the database and on executors.
     controller_thread = threading.Thread(target=controller.run_forever, name="runs", daemon=True)
     controller_thread.start()
@@ -167,6 +175,7 @@ async def run_background_tasks(
                 tasks.start_soon(folder.watch)
             tasks.start_soon(_apply_retention, retention)
             tasks.start_soon(_submit_schedules, scheduler)
+            tasks.start_soon(_follow_clusters, follow_clusters)
             yield
             tasks.cancel_scope.cancel()
     finally:
@@ -203,6 +212,16 @@ async def _submit_schedules(scheduler: Scheduler) -> None:
     while True:
         await anyio.to_thread.run_sync(scheduler.submit_due)
         await anyio.sleep(SCHEDULES_EVERY_SECONDS)
+
+
+async def _follow_clusters(follow: Callable[[], None]) -> None:
+    def follow_once() -> None:
+        with log_failures("moving runs that wait for a cluster"):
+            follow()
+
+    while True:
+        await anyio.to_thread.run_sync(follow_once)
+        await anyio.sleep(FOLLOW_EVERY_SECONDS)
 
 
 def _count_active(store: Store) -> int:

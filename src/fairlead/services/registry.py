@@ -22,6 +22,7 @@ from fairlead.services.organization.clusters import Connections
 from fairlead.services.organization.project_objects import Secrets, Volumes
 from fairlead.services.organization.scopes import Scopes
 from fairlead.services.runs.capacity import CapacityReports
+from fairlead.services.runs.cluster_changes import ClusterChanges
 from fairlead.services.runs.executions import Executions, RunFeed, RunUploads
 from fairlead.services.runs.fit import Explanations, FitChecks
 from fairlead.services.runs.functions import CodeStore, Functions
@@ -45,6 +46,7 @@ class Services:
     secrets: Secrets
     volumes: Volumes
     runs: Runs
+    cluster_changes: ClusterChanges
     fit_checks: FitChecks
     executions: Executions
     serving: Serving
@@ -117,6 +119,7 @@ def build_services(
         secrets=Secrets(units, keyring),
         volumes=Volumes(units),
         runs=runs,
+        cluster_changes=ClusterChanges(units, runs, execution.run_events),
         fit_checks=FitChecks(units, snapshots, execution.executors),
         executions=executions,
         serving=Serving(units, executions, keyring),
