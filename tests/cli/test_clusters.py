@@ -145,8 +145,8 @@ def test_rbac_manifests_are_those_of_the_cluster(terminal: Terminal, kubeconfig:
     options = ("--no-create-namespaces", "--namespace", "x-{project}", "--queueing", "kueue")
     terminal("clusters", "add", "nine", *options)
     assert "The cluster has no projects yet" in terminal.succeed("clusters", "rbac", "nine")
-    terminal.succeed("departments", "create", "nines", "--parent", "cluster/nine")
-    terminal.succeed("projects", "create", "ninth", "--parent", "department/nines")
+    terminal.succeed("departments", "create", "nines", "--in", "cluster/nine")
+    terminal.succeed("projects", "create", "ninth", "--in", "department/nines")
     output = terminal.succeed("clusters", "rbac", "nine")
     (role,) = (item for item in yaml.safe_load_all(output) if item["kind"] == "Role")
     assert role["metadata"]["namespace"] == "x-ninth"

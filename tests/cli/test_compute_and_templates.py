@@ -107,7 +107,7 @@ def test_the_runs_that_use_a_compute_resource_are_listed(terminal: Terminal, ser
     terminal.succeed("compute", "create", "busy", "--cpu", "1", "--mem", "1Gi")
     write(terminal.folder, {"far.yaml": "kind: Cluster\nname: far\n"})
     terminal.succeed("apply", "-f", "far.yaml")
-    terminal.succeed("projects", "create", "away", "--parent", "cluster/far")
+    terminal.succeed("projects", "create", "away", "--in", "cluster/far")
     function = {"name": "train", "kind": "container", "image": "python:3.12-slim"}
     with server.client() as client:
         response = client.post("/projects/away/runs", json={"function": function, "profile": "busy"})

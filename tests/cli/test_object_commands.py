@@ -26,9 +26,9 @@ def set_stdin(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
 
 
 def test_projects_and_departments_are_created_moved_and_deleted(terminal: Terminal) -> None:
-    created = terminal.succeed("departments", "create", "vision", "--parent", "cluster/local")
+    created = terminal.succeed("departments", "create", "vision", "--in", "cluster/local")
     assert created == "created department vision in cluster/local\n"
-    assert terminal.read("projects", "create", "forest", "--parent", "department/vision")["scope"] == "project/forest"
+    assert terminal.read("projects", "create", "forest", "--in", "department/vision")["scope"] == "project/forest"
     lines = [
         line.split() for line in terminal.succeed("projects", "ls", "--filter", "parent=department/vision").splitlines()
     ]
@@ -41,9 +41,7 @@ def test_projects_and_departments_are_created_moved_and_deleted(terminal: Termin
     assert terminal.succeed("projects", "rm", "woods") == "deleted project woods\n"
     assert terminal.succeed("departments", "rm", "vision") == "deleted department vision\n"
     assert "project/woods does not exist" in terminal.fail("projects", "rm", "woods")
-    assert "department/nowhere does not exist" in terminal.fail(
-        "projects", "create", "x", "--parent", "department/nowhere"
-    )
+    assert "department/nowhere does not exist" in terminal.fail("projects", "create", "x", "--in", "department/nowhere")
 
 
 def test_clusters_are_listed_and_shown(terminal: Terminal) -> None:
@@ -53,8 +51,8 @@ def test_clusters_are_listed_and_shown(terminal: Terminal) -> None:
 
 
 def test_a_policy_and_the_effective_policy_are_shown(terminal: Terminal) -> None:
-    terminal.succeed("departments", "create", "ruled", "--parent", "cluster/local")
-    terminal.succeed("projects", "create", "below", "--parent", "department/ruled")
+    terminal.succeed("departments", "create", "ruled", "--in", "cluster/local")
+    terminal.succeed("projects", "create", "below", "--in", "department/ruled")
     write(terminal.folder, {"policy.yaml": POLICY.format(name="ruled")})
     terminal.succeed("apply", "-f", "policy.yaml")
     listed = terminal.succeed("policy", "ls").splitlines()
@@ -120,7 +118,7 @@ def test_a_volume_is_created_listed_and_deleted(terminal: Terminal) -> None:
 
 
 def test_the_project_is_an_option_or_a_variable_or_default(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal.succeed("projects", "create", "other", "--parent", "cluster/local")
+    terminal.succeed("projects", "create", "other", "--in", "cluster/local")
     terminal.succeed("volumes", "create", "theirs", "--size", "1Gi", "--project", "other")
     monkeypatch.setenv("FAIRLEAD_PROJECT", "other")
     assert [item["name"] for item in terminal.read("volumes", "ls")] == ["theirs"]

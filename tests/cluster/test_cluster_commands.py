@@ -99,7 +99,7 @@ def test_roles_are_printed_for_the_namespaces_of_projects(terminal: Terminal, ku
     terminal("clusters", "add", "fourth", "--kubeconfig", str(kubeconfig), *options)
     assert "The cluster has no projects yet" in terminal.succeed("clusters", "rbac", "fourth")
     for name in ("arm", "leg"):
-        terminal.succeed("projects", "create", name, "--parent", "cluster/fourth")
+        terminal.succeed("projects", "create", name, "--in", "cluster/fourth")
     roles = [
         item for item in yaml.safe_load_all(terminal.succeed("clusters", "rbac", "fourth")) if item["kind"] == "Role"
     ]
@@ -132,7 +132,7 @@ def test_runs_work_with_only_the_printed_permissions(
 ) -> None:
     """No request is forbidden for a run with code, a secret, a volume and an output, or for its removal."""
     terminal("clusters", "add", "fifth", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
-    terminal.succeed("projects", "create", "tree", "--parent", "cluster/fifth")
+    terminal.succeed("projects", "create", "tree", "--in", "cluster/fifth")
     account = "system:serviceaccount:fairlead-system:fairlead"
     before = len(control_plane.requests(account))
     terminal.succeed("secrets", "set", "PASSWORD", "--value", "planted", "--project", "tree")

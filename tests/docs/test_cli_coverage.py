@@ -20,7 +20,7 @@ OPTIONS = {
         for name in inspect.signature(command).parameters
         if name != "name"
     ),
-    *("force", "parent", "print", "successor"),
+    *("force", "in", "print", "successor"),
 }
 
 

@@ -72,6 +72,13 @@ SCOPE_COLUMNS = {"NAME": "name", "PARENT": "parent", "MANAGED BY": "managed_by",
 POLICY_COLUMNS: Columns = {"SCOPE": "scope", "CONTENTS": lambda policy: list(policy["content"]), "AGE": "created_at"}
 PARTS = {"PART": "part", "VALUE": "value", "FROM": "source"}
 
+In = Annotated[
+    str | None,
+    Parameter(
+        name="--in",
+        help="The scope that contains it, such as cluster/main or department/vision. Default: the default cluster.",
+    ),
+]
 Row = dict[str, Any]
 
 
@@ -170,6 +177,24 @@ def check(name: str, /, *, as_json: Json = False) -> int:
     return _check(connect_to_server(), name, as_json)
 
 
+def default(name: str | None = None, /, *, as_json: Json = False) -> int:
+    """Show or set the default cluster, in which new projects are created.
+
+    Parameters
+    ----------
+    name
+        The new default cluster. Default: show the current one.
+    """
+    server = connect_to_server()
+    settings = server.get("/settings")
+    if name is None:
+        cluster = settings["default_cluster"]
+        return print_done(cluster or "no default cluster is visible to you", settings, as_json)
+    change = {"defaults": settings["defaults"], "default_cluster": f"cluster/{name}"}
+    settings = server.put("/settings", change, revision=settings["revision"])
+    return print_done(f"new projects are created in {settings['default_cluster']}", settings, as_json)
+
+
 def rbac(
     name: str | None = None,
     /,
@@ -245,21 +270,15 @@ def _list_projects(server: ApiClient, cluster: Cluster) -> list[str]:
     return ScopeTree(parents).projects_in(cluster.scope)
 
 
-clusters = gather("clusters", CLUSTERS.ls, CLUSTERS.show, add, edit, connect, check, rbac, CLUSTERS.rm)
+clusters = gather("clusters", CLUSTERS.ls, CLUSTERS.show, add, edit, connect, check, default, rbac, CLUSTERS.rm)
 
 
 @dataclass(frozen=True)
 class ScopeCommands(ObjectCommands):
     """Commands for a kind of scope."""
 
-    def create(self, name: str, /, *, parent: str | None = None, as_json: Json = False) -> int:
-        """Create an object.
-
-        Parameters
-        ----------
-        parent
-            The parent scope, such as cluster/local. Default: platform.
-        """
+    def create(self, name: str, /, *, parent: In = None, as_json: Json = False) -> int:
+        """Create an object."""
         answer = connect_to_server().post(
             self.path, {"name": name} if parent is None else {"name": name, "parent": parent}
         )

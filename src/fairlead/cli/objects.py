@@ -99,7 +99,9 @@ class ObjectCommands:
         """Raise `NotFound` with similar names if the object does not exist."""
         try:
             connect_to_server().get(self.at(name))
-        except NotFound:
+        except NotFound as error:
+            if error.hint is not None:  # the server suggests names to callers who may not create the object
+                raise
             # Names are loaded only after a failure, because listing them takes another request.
             known = [item["name"] for item in islice(connect_to_server().list(self.path), MAX_PAGE)]
             hint = f"create it: fairlead {self.one}s create {name}"

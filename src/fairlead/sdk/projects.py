@@ -1,7 +1,7 @@
 """Projects: the entry point to the SDK."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, overload
 
@@ -151,14 +151,23 @@ class Project:
         return f"<project {self.name} at {self.api.url}>"
 
 
-def project(name: str = "default") -> Project:
-    """Open a project, and create it if it does not exist. Starts a local server if none is configured."""
+def project(name: str = "default", *, cluster: str | None = None, department: str | None = None) -> Project:
+    """Open a project, and create it if it does not exist. Starts a local server if none is configured.
+
+    A new project is created in the given cluster or department, otherwise in the platform's default cluster. Raises
+    `Conflict` if the project exists elsewhere.
+    """
+    if cluster is not None and department is not None:
+        raise Unreadable("cluster and department are both set", "set only department, which is in one cluster")
+    parent = f"department/{department}" if department is not None else cluster and f"cluster/{cluster}"
     api = api_client.find_api_client()
     try:
-        api.get(path_of("projects", name))
+        record = api.get(path_of("projects", name))
     except NotFound:
-        with contextlib.suppress(Conflict):  # created concurrently
-            api.post("/projects", {"name": name})
+        record = _create(api, name, parent)
+    if parent is not None and parent not in _list_ancestors(api, record):
+        message = f"project {name} is in {record['parent']}, not in {parent}"
+        raise Conflict(message, f"omit cluster and department, or move it: fairlead projects move {name} {parent}")
     return Project(api, name)
 
 
@@ -166,6 +175,27 @@ def get_run(run_id: str) -> Run:
     """Load a run by ID, from any project."""
     api = api_client.find_api_client()
     return Run(api, api.get(path_of("runs", run_id)))
+
+
+def _create(api: ApiClient, name: str, parent: str | None) -> dict[str, Any]:
+    """Create a project. Return the existing one if it was created concurrently."""
+    record: dict[str, Any]
+    try:
+        record = api.post("/projects", {"name": name} if parent is None else {"name": name, "parent": parent})
+    except Conflict as taken:
+        try:
+            record = api.get(path_of("projects", name))
+        except NotFound:  # it exists, but the caller cannot see it
+            raise taken from None
+    return record
+
+
+def _list_ancestors(api: ApiClient, record: dict[str, Any]) -> Iterator[str]:
+    """The scopes that contain a scope, from its parent to the cluster."""
+    while (parent := record["parent"]) != "platform":
+        yield parent
+        kind, _, name = parent.partition("/")
+        record = api.get(path_of(f"{kind}s", name))
 
 
 def _name_of(function: Callable[..., Any]) -> str:
