@@ -212,3 +212,33 @@ def test_settings_of_kubernetes_are_hidden_for_the_local_executor(page: Page, si
     dialog.get_by_role("button", name="Save").click()
     expect(panel).not_to_contain_text("ai-{project}")
     assert site.api("GET", "/clusters/far")["details"] == {"executor": "local"}
+
+
+def test_a_project_is_created_from_the_platform_in_a_chosen_or_the_default_cluster(page: Page, site: Site) -> None:
+    site.api("POST", "/clusters", {"name": "second"})
+    expect(open_scope(page, "cluster/local").get_by_text("default", exact=True)).to_be_visible()
+    panel = open_scope(page, "cluster/second")
+    dialog = open_dialog(page, "Make default")
+    check_accessibility(page)
+    dialog.get_by_role("button", name="Make default").click()
+    expect(panel.get_by_text("default", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Make default")).to_have_count(0)
+    for name, chosen in (("in-default", None), ("in-chosen", "cluster/local")):
+        page.goto("/organization?scope=platform")
+        page.get_by_role("button", name="Add", exact=True).click()
+        page.get_by_role("menuitem", name="Project Create").click()
+        dialog = page.get_by_role("dialog")
+        choice = dialog.get_by_role("combobox", name="Cluster or department")
+        expect(choice).to_have_value("cluster/second")
+        if chosen is not None:
+            choice.click()
+            page.get_by_role("option", name=chosen).click()
+        dialog.get_by_role("textbox", name="Name").fill(name)
+        dialog.get_by_role("button", name="Create project").click()
+        expect(page.get_by_role("heading", name=name)).to_be_visible()
+        assert site.api("GET", f"/projects/{name}")["parent"] == (chosen or "cluster/second")
+        site.api("DELETE", f"/projects/{name}")
+    panel = open_scope(page, "cluster/local")
+    open_dialog(page, "Make default").get_by_role("button", name="Make default").click()
+    expect(panel.get_by_text("default", exact=True)).to_be_visible()
+    site.api("DELETE", "/clusters/second")

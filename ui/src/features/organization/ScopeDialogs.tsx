@@ -9,8 +9,8 @@ import { TextField } from "../../forms/TextField";
 import { SearchableTree } from "../../scopes/SearchableTree";
 import { ConfirmDialog } from "../../shell/ConfirmDialog";
 import { notify } from "../../shell/notices";
-import { isAllowedBelow } from "./kinds";
-import { useDeleteScope, useEditScope } from "./requests";
+import { isAllowedBelow, parentsFor } from "./kinds";
+import { useDeleteScope, useEditScope, useMakeDefault } from "./requests";
 
 interface Props {
   record: Scope;
@@ -47,6 +47,7 @@ export function MoveDialog({ record, scopes, onClose, onDone }: Props) {
     onDone(after);
   });
   const parents = scopes.filter((other) => isAllowedBelow(record.kind, other.kind));
+  const choices = parentsFor(record.kind, scopes);
   return (
     <FormDialog
       title={`Move ${record.name}`}
@@ -66,7 +67,7 @@ export function MoveDialog({ record, scopes, onClose, onDone }: Props) {
           scopes={parents}
           marked={parent}
           onChoose={setParent}
-          mayChoose={(other) => may("admin", other.scope)}
+          mayChoose={(other) => may("admin", other.scope) && choices.includes(other)}
         />
       </ParentField>
     </FormDialog>
@@ -90,6 +91,26 @@ export function DeleteDialog({ record, onClose, onDone }: Props) {
       {record.kind === "project"
         ? ", along with its functions and ended runs. Its other contents must be removed first."
         : ". It must be empty."}
+    </ConfirmDialog>
+  );
+}
+
+export function MakeDefaultDialog({ record, onClose }: Pick<Props, "record" | "onClose">) {
+  const saving = useMakeDefault();
+  const done = () => {
+    notify(`${record.name} is the default cluster`);
+    onClose();
+  };
+  return (
+    <ConfirmDialog
+      title={`Make ${record.name} the default cluster?`}
+      submitLabel="Make default"
+      isHarmless
+      change={saving}
+      onClose={onClose}
+      onConfirm={() => saving.mutate(record.scope, { onSuccess: done })}
+    >
+      New departments and projects will be created in it. Existing ones are not moved.
     </ConfirmDialog>
   );
 }

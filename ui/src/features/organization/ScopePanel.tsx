@@ -6,11 +6,13 @@ import {
   IconCursorText,
   IconPlus,
   IconSettings,
+  IconStar,
 } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "wouter";
 import { useMay } from "../../api/currentUser";
 import type { Scope } from "../../api/scopes";
+import { useSettings } from "../../api/settings";
 import { Time } from "../../format/Time";
 import { ActionButton, DangerButton } from "../../shell/actions";
 import { policyAddress, secretsAddress } from "../../shell/addresses";
@@ -22,7 +24,7 @@ import { NewScopeDialog } from "./NewScopeDialog";
 import classes from "./Organization.module.css";
 import { Quotas } from "./Quotas";
 import { Roles } from "./Roles";
-import { DeleteDialog, MoveDialog, RenameDialog } from "./ScopeDialogs";
+import { DeleteDialog, MakeDefaultDialog, MoveDialog, RenameDialog } from "./ScopeDialogs";
 
 interface Props {
   record: Scope;
@@ -30,7 +32,7 @@ interface Props {
   onChoose: (scope: string) => void;
 }
 
-type Action = Kind | "rename" | "move" | "edit" | "delete";
+type Action = Kind | "default" | "rename" | "move" | "edit" | "delete";
 
 export function ScopePanel({ record, scopes, onChoose }: Props) {
   const [action, setAction] = useState<Action | null>(null);
@@ -49,10 +51,13 @@ export function ScopePanel({ record, scopes, onChoose }: Props) {
       {record.kind === "cluster" && <ClusterFacts record={record} />}
       <Quotas record={record} onChoose={onChoose} />
       <Roles record={record} scopes={scopes} onChoose={onChoose} />
-      {newKind && <NewScopeDialog kind={newKind} parent={record} onClose={close} onDone={show} />}
+      {newKind && (
+        <NewScopeDialog kind={newKind} parent={record} scopes={scopes} onClose={close} onDone={show} />
+      )}
       {action === "rename" && <RenameDialog {...dialog} onDone={show} />}
       {action === "move" && <MoveDialog {...dialog} onDone={show} />}
       {action === "edit" && <EditClusterDialog {...dialog} onDone={show} />}
+      {action === "default" && <MakeDefaultDialog record={record} onClose={close} />}
       {action === "delete" && <DeleteDialog {...dialog} onDone={show} />}
     </Stack>
   );
@@ -65,6 +70,7 @@ interface HeadProps {
 }
 
 function Head({ record, onChoose, onAsk }: HeadProps) {
+  const isDefault = useSettings(true).data?.default_cluster === record.scope;
   return (
     <Stack gap="sm">
       <Group justify="space-between" align="flex-start" gap="sm">
@@ -74,6 +80,7 @@ function Head({ record, onChoose, onAsk }: HeadProps) {
               {titleOf(record)}
             </Title>
             {record.kind !== "platform" && <Badge color="gray">{record.kind}</Badge>}
+            {isDefault && <Badge title="New departments and projects are created here.">default</Badge>}
             {record.managed_by && <Badge color="gray">managed by {record.managed_by}</Badge>}
           </Group>
           <Text size="sm" c="dimmed" component="div">
@@ -96,14 +103,20 @@ function Head({ record, onChoose, onAsk }: HeadProps) {
             )}
           </Text>
         </Stack>
-        <Actions record={record} onAsk={onAsk} />
+        <Actions record={record} isDefault={isDefault} onAsk={onAsk} />
       </Group>
       <Links record={record} />
     </Stack>
   );
 }
 
-function Actions({ record, onAsk }: { record: Scope; onAsk: (action: Action) => void }) {
+interface ActionsProps {
+  record: Scope;
+  isDefault: boolean;
+  onAsk: (action: Action) => void;
+}
+
+function Actions({ record, isDefault, onAsk }: ActionsProps) {
   const may = useMay();
   if (!may("admin", record.scope)) return null;
   const mayMove = record.parent && record.kind !== "cluster" && may("admin", record.parent);
@@ -113,6 +126,11 @@ function Actions({ record, onAsk }: { record: Scope; onAsk: (action: Action) => 
       {record.kind === "cluster" && (
         <ActionButton icon={IconSettings} onClick={() => onAsk("edit")}>
           Edit
+        </ActionButton>
+      )}
+      {record.kind === "cluster" && !isDefault && may("admin", "platform") && (
+        <ActionButton icon={IconStar} onClick={() => onAsk("default")}>
+          Make default
         </ActionButton>
       )}
       {record.kind !== "platform" && (

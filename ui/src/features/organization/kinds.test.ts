@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Scope } from "../../api/scopes";
-import { isAllowedBelow, kindsBelow, titleOf } from "./kinds";
+import { isAllowedBelow, kindsBelow, parentsFor, titleOf } from "./kinds";
 import { replaceScope } from "./requests";
 import { splitSubject } from "./roles";
 
@@ -18,6 +18,16 @@ it("allows no kind below itself or below a lower kind", () => {
     false,
     false,
   ]);
+});
+
+it.each([
+  ["cluster", ["platform"], ["platform"]],
+  ["department", ["platform"], ["platform"]],
+  ["department", ["platform", "cluster", "department", "project"], ["cluster"]],
+  ["project", ["platform", "cluster", "department", "project"], ["cluster", "department"]],
+])("offers parents for a %s from %j: %j", (kind, kinds, parents) => {
+  const scopes = kinds.map((each) => ({ kind: each }) as Scope);
+  expect(parentsFor(kind, scopes).map((scope) => scope.kind)).toEqual(parents);
 });
 
 it("shows the platform as Platform, and others by name", () => {

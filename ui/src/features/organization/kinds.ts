@@ -24,6 +24,15 @@ export function isAllowedBelow(kind: string, parent: string): boolean {
   return (RANKS[parent] ?? 0) < (RANKS[kind] ?? 0);
 }
 
+/** The scopes that can contain a department or project. The platform can only do so if it has no clusters. */
+export function parentsFor(kind: string, scopes: Scope[]): Scope[] {
+  const hasClusters = scopes.some((scope) => scope.kind === "cluster");
+  return scopes.filter(
+    (scope) =>
+      isAllowedBelow(kind, scope.kind) && !(hasClusters && kind !== "cluster" && scope.kind === "platform"),
+  );
+}
+
 export function titleOf(record: Scope): string {
   return record.kind === "platform" ? "Platform" : record.name;
 }

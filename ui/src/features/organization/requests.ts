@@ -4,6 +4,7 @@ import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 import { useAll } from "../../api/lists";
 import { ancestorsOf, type Scope } from "../../api/scopes";
+import { loadSettings, SETTINGS } from "../../api/settings";
 import type { Kind } from "./kinds";
 
 export type Grant = Schemas["GrantRecord"];
@@ -57,6 +58,19 @@ export function useDeleteScope(read: Scope, onDone: Done) {
     read,
     onDone,
   );
+}
+
+/** Makes a cluster the default cluster, in which new departments and projects are created. */
+export function useMakeDefault() {
+  return useChange(async (cluster: string) => {
+    const settings = await loadSettings();
+    return unwrap(
+      client.PUT(SETTINGS, {
+        params: { header: ifMatch(settings) },
+        body: { defaults: settings.defaults, default_cluster: cluster } as Schemas["SettingsRequest"],
+      }),
+    );
+  });
 }
 
 function condition(read: Scope) {

@@ -3,6 +3,7 @@ import { Button, Group, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useEffectivePolicy } from "../../api/policies";
 import { isProblem, violationsOf } from "../../api/problems";
+import { loadSettings, type Settings } from "../../api/settings";
 import { ConflictDialog } from "../../forms/ConflictDialog";
 import { Findings } from "../../forms/findings";
 import { type RequirementsDraft, readDraft, tryWriting, writeDraft } from "../../forms/requirements/drafts";
@@ -10,7 +11,7 @@ import { RequirementsFields } from "../../forms/requirements/RequirementsFields"
 import { UnsavedChangesGuard } from "../../forms/UnsavedChangesGuard";
 import { notify } from "../../shell/notices";
 import { ProblemAlert } from "../../shell/Problem";
-import { loadSettings, type Settings, useSaveDefaults } from "./requests";
+import { useSaveDefaults } from "./requests";
 
 /** Edits the settings as they were when the form was opened. If someone else saves first, saving must fail. */
 export function Defaults({ initial }: { initial: Settings }) {

@@ -1,8 +1,9 @@
 import { Text } from "@mantine/core";
 import type { ReactNode } from "react";
+import type { Settings } from "../../api/settings";
 import { Facts } from "../../format/Facts";
 import { Time } from "../../format/Time";
-import type { Server, Settings } from "./requests";
+import type { Server } from "./requests";
 
 const DATABASES: Record<string, string> = { sqlite: "SQLite", postgresql: "PostgreSQL" };
 const AUTH: Record<string, string> = {

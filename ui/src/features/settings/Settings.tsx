@@ -1,5 +1,6 @@
 /** The settings page: platform defaults, the server's startup configuration, and appearance. */
 import { useMay, useMe } from "../../api/currentUser";
+import { useSettings } from "../../api/settings";
 import { Leaves } from "../../format/Leaves";
 import { Loading } from "../../shell/Loading";
 import { Card, Columns, Page } from "../../shell/Page";
@@ -7,7 +8,6 @@ import { ProblemAlert } from "../../shell/Problem";
 import { Appearance } from "./Appearance";
 import { Defaults } from "./Defaults";
 import { GpuMemoryLimits } from "./GpuMemoryLimits";
-import { useSettings } from "./requests";
 import { ServerFacts } from "./ServerFacts";
 
 export default function SettingsPage() {
