@@ -10,7 +10,7 @@ from fairlead.model import explanations
 from fairlead.model.plans import Suggestion
 from fairlead.ports import Store
 from fairlead.scheduling.admission import RESERVE_AFTER_SECONDS
-from tests.making import PYTHON
+from tests.making import PYTHON, make_request
 from tests.services.executing import HOME, OTHER, Platform, initialize_platform
 
 
@@ -159,6 +159,27 @@ def test_run_that_must_wait_for_its_turn_does_not_fit_now(platform: Platform) ->
     assert reason.startswith("it would fit, but what it needs (1 CPU core) is reserved for train-")
     # Other amounts can be used.
     assert platform.world.preview(HOME, function=PYTHON, resources={"cpu": 0})["fit"]["verdict"] == "now"
+
+
+def test_capacity_and_fit_checks_account_for_the_reservation(platform: Platform) -> None:
+    platform.world.add_compute_resource("small", resources={"cpu": 1})
+    platform.world.add_compute_resource("none", resources={"cpu": 0})
+    controller = platform.control()
+    wait(platform, resources={"cpu": 8})
+    controller.sync(set())
+    services, root = platform.world.services, platform.world.root
+    request = make_request(function=PYTHON, resources={"cpu": 1})
+    before = services.fit_checks.check(root, "home", request)
+    assert (before.verdict, before.room, before.counts["now"]) == ("now", 2, 1)
+    platform.world.clock.pass_by(seconds=RESERVE_AFTER_SECONDS)
+    controller.sync(set())
+    (capacity,) = services.capacity.show(root, "home")
+    none, small = capacity.compute_resources
+    assert (none.fits_now or 0) > 0
+    assert (small.fits_now, small.message[:12]) == (0, "it would fit")
+    report = services.fit_checks.check(root, "home", request)
+    assert (report.verdict, report.room, report.counts) == ("later", 0, {"now": 0, "later": 1, "never": 0})
+    assert report.reasons == report.nodes[0].reasons == [small.message]
 
 
 def test_plan_token_stays_valid_when_nodes_change_if_never_fits_is_a_warning(platform: Platform) -> None:

@@ -18,7 +18,7 @@ from fairlead.scheduling.filters import NodeFilter
 from fairlead.scheduling.reasons import show_amount
 from fairlead.services.catalog.snapshots import Snapshots, compute_resource_of
 from fairlead.services.runs.executions import load_visible_nodes
-from fairlead.services.runs.queue import load_reservation
+from fairlead.services.runs.queue import Reservation, load_reservation
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
 
 MAX_COUNTED = 1000  # counting stops here and sets `more`
@@ -88,7 +88,7 @@ class _ClusterNodes:
 
     cluster: Cluster
     table: NodeTable | None
-    left: NodeTable | None  # without what is reserved for a waiting run
+    reservation: Reservation | None
     error: str
     compute_resources: Sequence[tuple[ComputeResourceRecord, PodRequestOrViolation]]
 
@@ -111,12 +111,11 @@ class CapacityReports:
     def _load_cluster(self, unit: UnitOfWork, cluster: Cluster, project: str | None) -> _ClusterNodes:
         table, error = self._load_nodes(unit, cluster)
         reservation = load_reservation(unit, self.executors, self.executors.find(cluster))
-        left = table if reservation is None or table is None else reservation.left(table)
         resources: list[tuple[ComputeResourceRecord, PodRequestOrViolation]] = []
         for scope, records in _find_compute_resources(unit, cluster, project).items():
             pod_requests = self._load_pod_requests(unit, scope, records)
             resources += [(record, pod_requests[scope, record.name]) for record in records]
-        return _ClusterNodes(cluster, table, left, error, sorted(resources, key=lambda item: item[0].name))
+        return _ClusterNodes(cluster, table, reservation, error, sorted(resources, key=lambda item: item[0].name))
 
     def _load_nodes(self, unit: UnitOfWork, cluster: Cluster) -> tuple[NodeTable | None, str]:
         """Return the nodes of a cluster, or the reason why they are unknown."""
@@ -187,7 +186,9 @@ def _find_compute_resources(
 
 def _to_capacity(nodes: _ClusterNodes) -> Capacity:
     cluster, table = nodes.cluster, nodes.table
-    resources = [_count_fitting(record, requested, nodes.left) for record, requested in nodes.compute_resources]
+    resources = [
+        _count_fitting(record, requested, table, nodes.reservation) for record, requested in nodes.compute_resources
+    ]
     if table is None:
         return Capacity(cluster.name, False, nodes.error, cluster.autoscaled, compute_resources=resources)
     types = capacity.capacity_by_gpu_type(table, cluster.gpu_product_label)
@@ -204,16 +205,22 @@ def _to_capacity(nodes: _ClusterNodes) -> Capacity:
 
 
 def _count_fitting(
-    record: ComputeResourceRecord, requested: PodRequestOrViolation, table: NodeTable | None
+    record: ComputeResourceRecord,
+    requested: PodRequestOrViolation,
+    table: NodeTable | None,
+    reservation: Reservation | None,
 ) -> ComputeResourceCapacity:
     result = ComputeResourceCapacity(record.name, record.scope, record.workload_types, None)
     if isinstance(requested, Violation):
         return replace(result, fits_now=0, message=requested.message)
     if table is None:
         return result
-    node_filter = NodeFilter(requested, table)
-    fits, more = capacity.count_additional(node_filter, MAX_COUNTED)
-    return replace(result, fits_now=fits, more=more, message="" if fits else evaluation.explain_no_fit(node_filter))
+    left = table if reservation is None else reservation.left(table)
+    fits, more = capacity.count_additional(NodeFilter(requested, left), MAX_COUNTED)
+    if fits:
+        return replace(result, fits_now=fits, more=more)
+    conflict = None if reservation is None else reservation.find_conflict(requested, table)
+    return replace(result, fits_now=0, message=conflict or evaluation.explain_no_fit(NodeFilter(requested, table)))
 
 
 def _to_pool(pool: capacity.NodePool) -> Pool:

@@ -8,15 +8,16 @@ from fairlead.lifecycle.attempts import is_paused
 from fairlead.manifests.attempts import demand_of, name_of
 from fairlead.model.columns import Condition
 from fairlead.model.names import run_name
-from fairlead.model.nodes import Amounts, NodeTable
+from fairlead.model.nodes import Amounts, NodeTable, PodRequest
 from fairlead.model.plans import Demand, Fit, FitReport, RunResources
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.model.runs import State
 from fairlead.ports import Executor, Executors, Transaction
 from fairlead.scheduling import quotas
-from fairlead.scheduling.admission import WAITING_FOR_TURN, AdmissionSession, QueuedRun, with_reservation
+from fairlead.scheduling.admission import WAITING_FOR_TURN, AdmissionSession, QueuedRun
 from fairlead.scheduling.evaluation import LATER, NOW
 from fairlead.scheduling.fair_shares import FairQueue, QueueEntry, capacity_for_shares, held_amounts
+from fairlead.scheduling.filters import place
 from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY, GROUPED_BY, QUOTA, WAITING, Queue, queue_key
 from fairlead.scheduling.quotas import Allowance, QuotaAmounts, QuotaHolder
 from fairlead.services.transactions.unit_of_work import UnitOfWork
@@ -57,22 +58,29 @@ class Reservation:
         """The machine as other runs may use it."""
         left = nodes.copy()
         for node in nodes:
-            # Without its ID: nobody can wait for the end of a run that has not started.
-            left.put(with_reservation(node, replace(self.queued, run_id="", name="")))
+            # Without the ID and name: the run does not use anything yet, and nobody can wait for its end.
+            left.put(place(self.queued.pod_request, node))
         return left
 
-    def find_conflict(self, demand: Demand, nodes: NodeTable) -> str | None:
+    def find_conflict(
+        self, pod_request: PodRequest, nodes: NodeTable, deadline_seconds: float | None = None
+    ) -> str | None:
         """A message if a run would fit but must not use reserved amounts; None if it may start."""
         (node,) = nodes
         scope = self.queued.scope if self.is_visible else NEW
-        run = QueuedRun(NEW, NEW, demand.pod_request, scope=scope, deadline_seconds=demand.deadline_seconds)
+        run = QueuedRun(NEW, NEW, pod_request, scope=scope, deadline_seconds=deadline_seconds)
         decision = AdmissionSession(node, self.queued, load_releases=lambda: self.releases).decide(run)
         return decision.message if decision.reason == WAITING_FOR_TURN else None
 
-    def apply(self, fit: Fit, demand: Demand, nodes: NodeTable | None) -> Fit:
+    def apply(self, fit: Fit, demand: Demand, nodes: NodeTable) -> Fit:
         """Change the verdict "now" to "later" if the run would use reserved amounts."""
-        conflict = None if fit.verdict != NOW or nodes is None else self.find_conflict(demand, nodes)
-        return fit if conflict is None else replace(fit, verdict=LATER, reasons=(conflict,))
+        if fit.verdict != NOW:
+            return fit
+        conflict = self.find_conflict(demand.pod_request, nodes, demand.deadline_seconds)
+        if conflict is None:
+            return fit
+        waiting = tuple({**node, "fits": False, "reasons": [conflict]} for node in fit.nodes)
+        return replace(fit, verdict=LATER, reasons=(conflict,), nodes=waiting, counts=_count_as_later(fit.counts))
 
     def apply_to_report(self, report: FitReport, demand: Demand, nodes: NodeTable, left: FitReport) -> FitReport:
         """Apply the reservation to a fit report. `left` is the report on the machine as other runs may use it."""
@@ -80,11 +88,13 @@ class Reservation:
             return report
         if left.verdict == NOW:
             return replace(report, room=left.room)
-        conflict = self.find_conflict(demand, nodes)
-        # Without a conflict, the deadline of the run allows it to use what is reserved.
+        conflict = self.find_conflict(demand.pod_request, nodes, demand.deadline_seconds)
+        # Without a conflict, the deadline of the run allows it to use reserved amounts.
         if conflict is None:
             return replace(report, room=1)
-        return replace(report, verdict=LATER, reasons=[conflict], room=0)
+        waiting = [replace(node, fits=False, reasons=[conflict]) if node.fits else node for node in report.nodes]
+        counts = _count_as_later(report.counts)
+        return replace(report, verdict=LATER, reasons=[conflict], room=0, nodes=waiting, counts=counts)
 
 
 def load_reservation(
@@ -101,6 +111,10 @@ def load_reservation(
     queued = QueuedRun(run.id, name_of(run), demand.pod_request, scope=run.scope)
     releases = load_releases(unit.tx, executors.server_id, unit.now, node, _load_demand)
     return Reservation(queued, unit.permissions.sees(run.scope), releases)
+
+
+def _count_as_later(counts: Mapping[str, int]) -> dict[str, int]:
+    return {**counts, NOW: 0, LATER: counts.get(NOW, 0) + counts.get(LATER, 0)}
 
 
 def entry_of(unit: UnitOfWork, run: RunRecord) -> QueueEntry:
