@@ -162,8 +162,7 @@ def up(settings: Settings) -> int:
         listeners.open_listeners(settings.data, settings.host, settings.port, os.environ) as (sockets, url),
     ):
         _check_sockets(settings, sockets)
-        server_file = settings.data / "server.json"
-        server_file.unlink(missing_ok=True)  # from a server that was killed
+        server_file = settings.data / hosting.SERVER_FILE
         server = build_server(settings, settings.public_url or url)
         # Written only once the server is ready, because clients read it to find the server. They use the local address.
         hosting.write_private(server_file, json.dumps({"url": url, "pid": os.getpid()}))

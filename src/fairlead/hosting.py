@@ -18,6 +18,7 @@ from fairlead.errors import FairleadError
 # The attempts take 0.2 s in total, much longer than a client needs for its check.
 ATTEMPTS = 5
 PAUSE_SECONDS = 0.05
+SERVER_FILE = "server.json"
 MAX_OPEN_FILES = 65_536  # some systems allow a billion, and programs that close all of them would take minutes
 
 
@@ -39,6 +40,9 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
                         message, "use that server, stop it, or set FAIRLEAD_DATA to another folder"
                     ) from None
                 time.sleep(PAUSE_SECONDS)
+        # The file may still be from a killed server. With the lock held, clients would take it for this server's,
+        # because the killed process may still exist: as a zombie, or as another program with the same PID.
+        (folder / SERVER_FILE).unlink(missing_ok=True)
         yield
 
 

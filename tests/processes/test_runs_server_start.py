@@ -11,6 +11,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from fairlead import hosting
+from fairlead.sdk import starting
 from tests.processes import execution
 from tests.processes.execution import find_processes, until, wait_for_end, wait_for_state
 from tests.processes.machines import CLIENT_OPTIONS, Machine, Process
@@ -78,6 +80,14 @@ def test_killed_server_is_restarted_by_the_next_client(machine: Machine, home: P
     second = start_program(machine, home, SUBMIT).wait()
     assert (second.code, second.err) == (0, "")
     assert second.out.split()[1:] == ["completed", "hello"]
+
+
+def test_address_of_a_killed_server_is_gone_once_the_next_one_starts(tmp_path: Path) -> None:
+    # The PID of the killed server exists again, or still, as that of a zombie.
+    (tmp_path / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": os.getpid()}))
+    (tmp_path / "token").write_text("secret")
+    with hosting.lock_data_folder(tmp_path):
+        assert starting.find_running(tmp_path) is None
 
 
 def test_clients_of_a_killed_server_start_one_at_the_same_address(machine: Machine, home: Path) -> None:
