@@ -162,8 +162,8 @@ def up(settings: Settings) -> int:
         listeners.open_listeners(settings.data, settings.host, settings.port, os.environ) as (sockets, url),
     ):
         _check_sockets(settings, sockets)
-        server_file = settings.data / hosting.SERVER_FILE
         server = build_server(settings, settings.public_url or url)
+        server_file = settings.data / hosting.SERVER_FILE
         # Written only once the server is ready, because clients read it to find the server. They use the local address.
         hosting.write_private(server_file, json.dumps({"url": url, "pid": os.getpid()}))
         _print_greeting(settings, server, url)
@@ -221,7 +221,7 @@ def rotate_keys(settings: Settings) -> int:
             # Older keys stay in the file, because a running server and database backups still need them.
             keyrings.rotate_key_file(settings.key_file)
         count = build_services(store, _open_keyring(settings))[0].secrets.reseal(KEY_ROTATION)
-    old_keys = "older keys are kept until you run `fairlead keys forget`"
+    old_keys = "run `fairlead keys forget` to delete older keys"
     if settings.secret_keys is not None:
         old_keys = "you can remove older keys from FAIRLEAD_SECRET_KEYS"
     print(f"{count} secret{'' if count == 1 else 's'} encrypted with the new key; {old_keys}")

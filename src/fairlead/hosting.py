@@ -15,10 +15,10 @@ import structlog
 
 from fairlead.errors import FairleadError
 
+SERVER_FILE = "server.json"  # tells clients the address of the running server
 # The attempts take 0.2 s in total, much longer than a client needs for its check.
 ATTEMPTS = 5
 PAUSE_SECONDS = 0.05
-SERVER_FILE = "server.json"
 MAX_OPEN_FILES = 65_536  # some systems allow a billion, and programs that close all of them would take minutes
 
 
@@ -40,8 +40,8 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
                         message, "use that server, stop it, or set FAIRLEAD_DATA to another folder"
                     ) from None
                 time.sleep(PAUSE_SECONDS)
-        # The file may still be from a killed server. With the lock held, clients would take it for this server's,
-        # because the killed process may still exist: as a zombie, or as another program with the same PID.
+        # A killed server leaves this file. Now that the folder is locked again, clients would use the old address,
+        # because a process with its PID may exist: a zombie, or another program.
         (folder / SERVER_FILE).unlink(missing_ok=True)
         yield
 

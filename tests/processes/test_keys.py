@@ -21,7 +21,7 @@ def test_keys_are_rotated_while_the_server_runs(machine: Machine, database: tupl
     with server.client() as client:
         _create_secrets(client)
         old = keyrings.load_key_file(server.data / "secret.key")
-        message = "5 secrets encrypted with the new key; older keys are kept until you run `fairlead keys forget`\n"
+        message = "5 secrets encrypted with the new key; run `fairlead keys forget` to delete older keys\n"
         _run_keys_command(machine, server, "rotate", database, message)
         new, *old_keys = keyrings.load_key_file(server.data / "secret.key")
         assert tuple(old_keys) == old

@@ -83,7 +83,7 @@ def test_killed_server_is_restarted_by_the_next_client(machine: Machine, home: P
 
 
 def test_address_of_a_killed_server_is_gone_once_the_next_one_starts(tmp_path: Path) -> None:
-    # The PID of the killed server exists again, or still, as that of a zombie.
+    # A process with the killed server's PID exists: a zombie, or another program. Here it is this one.
     (tmp_path / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": os.getpid()}))
     (tmp_path / "token").write_text("secret")
     with hosting.lock_data_folder(tmp_path):

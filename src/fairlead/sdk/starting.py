@@ -39,8 +39,9 @@ def find_running(data: Path) -> tuple[str, str] | None:
         if not _is_locked(data):
             return None
         running = json.loads((data / "server.json").read_text("utf-8"))
-        # A new server acquires the lock before it replaces server.json, so the file may still be from a killed server.
-        os.kill(running["pid"], 0)  # fails in that case
+        # A new server acquires the lock just before it deletes the file of a killed server. In between, this fails,
+        # unless a process with the killed server's PID exists.
+        os.kill(running["pid"], 0)
         return running["url"], (data / "token").read_text("utf-8").strip()
     except (OSError, ValueError, KeyError, TypeError):
         return None
