@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 from httpx2 import Response
 
+from fairlead.server.http.cookies import Cookie
 from fairlead.services.registry import SignInOptions
 from tests.adapters.issuers import Issuer, make_claims, make_token
 from tests.server.samples import INVALID_REDIRECTS, address_of, body_of
@@ -54,6 +55,16 @@ def test_cookie_is_secure_if_the_server_uses_https(sqlite_store: Any) -> None:
         with_prefix = {"Cookie": f"__Host-{COOKIE}={morsel.value}"}
         assert site.get("/me", token=None, headers=with_prefix)["user"] == "ann"
         problem_of(site.request("GET", "/me", token=None, headers={"Cookie": f"{COOKIE}={morsel.value}"}), 401)
+
+
+@pytest.mark.parametrize("first", [b"\x85", b"\xa0"])
+def test_cookie_from_another_host_is_not_taken_for_one_with_the_prefix(first: bytes) -> None:
+    # Browsers reject a `__Host-` cookie from a sibling host, but accept one whose name begins with another byte. The
+    # test client would send this byte as UTF-8.
+    cookie = Cookie(COOKIE, "https://fairlead.test")
+    own, tossed = b"__Host-fairlead_session=own", first + b"__Host-fairlead_session=tossed"
+    for header, value in ((tossed, None), (own + b"; " + tossed, "own"), (tossed + b";\t" + own, "own")):
+        assert cookie.read({"headers": [(b"cookie", header)]}) == value
 
 
 @pytest.mark.parametrize("cookies", ["{0}=x; {0}={1}", "{0}={1}; {0}=x", "{0}=; {0}={1}"])

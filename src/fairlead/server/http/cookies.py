@@ -50,4 +50,7 @@ def read_cookies(scope: Scope) -> Iterator[str]:
     """The cookies of a request as `name=value`."""
     for name, value in scope["headers"]:
         if name == b"cookie":
-            yield from (part.strip() for part in value.decode("latin-1").split(";") if part.strip())
+            # Python's strip() also removes U+0085 and U+00A0. A browser takes a name that begins with one of them for
+            # one without the prefix, so another host can set it.
+            parts = (part.strip(" \t") for part in value.decode("latin-1").split(";"))
+            yield from filter(None, parts)
