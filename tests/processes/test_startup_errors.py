@@ -92,6 +92,31 @@ SETTINGS: dict[str, Case] = {
     ),
     "invalid key": (FAILURE, [], {"FAIRLEAD_SECRET_KEYS": PASSWORD}, "key 1"),
     "unsupported database": (FAILURE, ["--database", f"mysql://root:{PASSWORD}@127.0.0.1/fairlead"], {}, "mysql"),
+    "unsupported database driver": (FAILURE, ["--database", "postgresql+pg8000://db/fairlead"], {}, "not supported"),
+    "port of the database": (
+        FAILURE,
+        ["--database", "postgresql://db:abc/fairlead"],
+        {},
+        "the database URL is invalid",
+    ),
+    "parameter of the database": (
+        FAILURE,
+        ["--database", f"postgresql://127.0.0.1:1/fairlead?{PASSWORD}=1"],
+        {},
+        "the database URL has an invalid parameter",
+    ),
+    "timeout of the database": (
+        FAILURE,
+        ["--database", f"postgresql://127.0.0.1:1/fairlead?connect_timeout={PASSWORD}"],
+        {},
+        "the database URL has an invalid parameter",
+    ),
+    "password in a parameter": (
+        FAILURE,
+        ["--database", f"postgresql://127.0.0.1:1/fairlead?user=fairlead&password={PASSWORD}"],
+        {},
+        "cannot open postgresql+psycopg://127.0.0.1:1/fairlead: ",
+    ),
     "invalid database URL": (FAILURE, ["--database", "fairlead"], {}, "the database URL is invalid"),
     "unreachable database": (
         FAILURE,

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 import sqlalchemy as sa
 import structlog
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, DisconnectionError, OperationalError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, DisconnectionError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from fairlead.errors import FairleadError, RequestRejected, Unavailable
@@ -29,6 +29,7 @@ BRIEF_SECONDS = 0.1
 LOCKED = "another program has locked the database"
 
 POOL = 5
+POSTGRESQL = "postgresql+psycopg"  # SQLAlchemy's name for this driver
 HINT = "set database to postgresql://user:password@host/name, or omit it to use SQLite in the data folder"
 # WAL: readers and the writer do not block each other. FULL: a commit is on disk when it is acknowledged, so that a
 # power failure loses no acknowledged change (NORMAL would only keep the database consistent).
@@ -94,16 +95,15 @@ def open_engines(url: str, lock: WriterLock) -> tuple[sa.Engine, sa.Engine]:
     """Return an engine for writing, which on SQLite uses the lock, and one for reading."""
     try:
         address = sa.make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number
         raise FairleadError("the database URL is invalid", HINT) from None
-    if address.get_backend_name() not in ("sqlite", "postgresql"):
-        raise FairleadError(f"{address.get_backend_name()} databases are not supported", HINT)
-    if address.get_backend_name() == "sqlite":
+    if address.drivername not in ("sqlite", "postgresql", POSTGRESQL):
+        raise FairleadError(f"{address.drivername} databases are not supported", HINT)
+    if address.drivername == "sqlite":
         _make_file(address)
         # query_only: a write in a read transaction fails, as it does on PostgreSQL.
         return _open_sqlite(address, lock.begin), _open_sqlite(address, _begin_reading, "query_only=ON")
-    if address.drivername == "postgresql":
-        address = address.set(drivername="postgresql+psycopg")
+    address = address.set(drivername=POSTGRESQL)
     # The writer uses the default, READ COMMITTED: after waiting for a lock, a statement must see what the previous
     # holder committed. The reader shares the writer's pool. With REPEATABLE READ, all statements in a transaction see
     # the same snapshot.
@@ -225,6 +225,9 @@ def translate_errors(operation: str) -> Iterator[None]:
             raise FairleadError(
                 f"cannot {operation}: the file is not a database", "set FAIRLEAD_DATA to another folder"
             ) from error
+        if error.statement is None and isinstance(error, ProgrammingError):  # raised while connecting
+            # The parameter is not shown: in a URL whose password contains a `?`, it is part of the password.
+            raise FairleadError(f"cannot {operation}: the database URL has an invalid parameter", HINT) from None
         if error.connection_invalidated:
             raise Unavailable(f"cannot {operation}: the connection was lost", "try again in a moment") from error
         raise

@@ -36,8 +36,9 @@ def migrate(engine: sa.Engine, revision: str = "head") -> None:
 
 def current_revision(engine: sa.Engine) -> str | None:
     """Return the current revision of the database; None if it is empty."""
-    # render_as_string hides the password.
-    with translate_errors(f"open {engine.url.render_as_string()}"), engine.connect() as connection:
+    # render_as_string hides the password, but not in parameters.
+    url = engine.url.set(query={}).render_as_string()
+    with translate_errors(f"open {url}"), engine.connect() as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return None
         return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
