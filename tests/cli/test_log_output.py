@@ -41,7 +41,8 @@ def _written(monkeypatch: pytest.MonkeyPatch, data: bytes, *, raw: bool = False)
         ("\x1bPq#0\x1b\\after", "after"),
         ("not closed \x1b]0;owned", "not closed 0;owned"),
         ("bell\a back\b\b delete\x7f", "bell back delete"),
-        ("größer 数 🙂", "größer 数 🙂"),
+        ("exe.\u202egnp\u202c \u2066a\u2069", "exe.gnp a"),  # change the direction of text
+        ("größer 数 🙂 שלום\u200f", "größer 数 🙂 שלום\u200f"),
     ],
 )
 def test_control_sequences_are_removed_on_a_terminal(monkeypatch: pytest.MonkeyPatch, text: str, shown: str) -> None:

@@ -31,6 +31,7 @@ CONTROL_SEQUENCE = re.compile(
     | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] ) [^\x07\x1b\x90\x98\x9c-\x9f]* (?: \x07 | \x1b\\ | \x9c )  # OSC, DCS, SOS
     | \x1b [ -/]* [0-~]
     | [\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]
+    | [\u202a-\u202e\u2066-\u2069]  # change the direction of the text that follows
     """,
     re.VERBOSE,
 )
