@@ -34,7 +34,7 @@ def test_run_whose_folder_is_deleted_fails_with_the_reason(platform: Platform) -
         shutil.rmtree(folder, ignore_errors=True)
     ended = wait_for_end(run)
     assert (ended["state"], ended["reason"]) == ("failed", "FolderDeleted")
-    assert ended["message"] == f"folder {folder} was deleted while the run was active, so the run was killed"
+    assert ended["message"] == "the run's folder was deleted while the run was active, so the run was killed"
     assert find_processes(run.id) == []
 
 

@@ -72,7 +72,7 @@ def test_run_whose_folder_is_deleted_is_killed_and_reported(bench: LocalBench, r
     wait_until(lambda: "r-deleted" in notified, seconds=5)
     observation = wait_for_phase(executor, "r-deleted")
     assert (observation.phase, observation.reason) == (Phase.FAILED, "FolderDeleted")
-    assert f"folder {folder} was deleted while the run was active" in observation.message
+    assert observation.message == "the run's folder was deleted while the run was active, so the run was killed"
     wait_until(lambda: not list(find_processes_of(b"FAIRLEAD_RUN=r-deleted")), seconds=5)
     wait_until(lambda: is_over(bench.executor, "r-deleted"), seconds=5)  # also reaps the supervisor
     assert not folder.exists()

@@ -356,7 +356,8 @@ class LocalExecutor:
             # The supervisor has noticed this and killed the run, unless it was itself killed.
             kill_processes_of(spec.env["FAIRLEAD_RUN"])
             self._release(run_id)
-            message = f"folder {folder.path} was deleted while the run was active, so the run was killed"
+            # Without the path: members of a project must not learn where the server stores its data.
+            message = "the run's folder was deleted while the run was active, so the run was killed"
             return Observation(Phase.FAILED, "FolderDeleted", message)
         # There was already a supervisor, this one was stopped early, or the disk was full: the run has not started, and
         # the controller decides whether to start it again.
