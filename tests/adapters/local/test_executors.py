@@ -58,6 +58,15 @@ def kill_supervisor(bench: LocalBench, run_id: str) -> None:
     os.kill(read_json(bench.data / "runs" / run_id / STATE)["pid"], signal.SIGKILL)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives runs user IDs of their own")
+def test_run_that_is_started_twice_keeps_its_user(bench: LocalBench) -> None:
+    launch = bench.start("r-twice", WAITS)
+    before = Spec.load(bench.data / "runs" / "r-twice")
+    bench.another_executor().start(launch)  # the supervisor has not written any state yet
+    assert Spec.load(bench.data / "runs" / "r-twice").identity == before.identity
+    bench.until("r-twice", Phase.RUNNING)
+
+
 @pytest.mark.parametrize("serves", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_run_whose_folder_is_deleted_is_killed_and_reported(bench: LocalBench, restarted: bool, serves: bool) -> None:

@@ -296,7 +296,7 @@ def allocate(
 ) -> Allocation:
     """Allocate free resources. A run with a CPU limit gets the least-used cores. Raises `Unavailable`.
 
-    With a table of IDs, the run also gets a new user ID, and the group IDs of its project.
+    With a table of IDs, the run also gets a user ID of its own, and the group IDs of its project.
     """
     pod = launch.manifests[0]["spec"]["template"]["spec"]
     limit = pod["containers"][0].get("resources", {}).get("limits", {}).get("cpu")
@@ -312,8 +312,18 @@ def allocate(
     port, uid, gids = _find_port(launch, pod, active), None, dict[int, int]()
     if id_table is not None:
         groups = (pod["securityContext"]["runAsGroup"], pod["securityContext"]["fsGroup"])
-        gids, uid = {gid: id_table.find_group(launch.project_id, gid) for gid in groups}, id_table.take_user()
+        gids, uid = {gid: id_table.find_group(launch.project_id, gid) for gid in groups}, _find_user(folder, id_table)
     return Allocation(folder, volumes, uid, tuple(sorted(cpus)), tuple(devices), port, gids)
+
+
+def _find_user(folder: Path, id_table: IdTable) -> int:
+    """The user ID of a run: that of an earlier start, or a new one."""
+    # After a crash of the server, a run is started again, although its supervisor may be about to execute it. Folders
+    # that belong to another user would then be closed to the run.
+    with contextlib.suppress(FileNotFoundError):
+        if (uid := Spec.load(folder).identity.outer_uid) is not None:
+            return uid
+    return id_table.take_user()
 
 
 def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, runtime: Runtime) -> Spec:
